@@ -49,7 +49,7 @@ export function accountCommands(program: Command, sessionOptions: GetSessionOpti
   leaf(
     accounts,
     'connect <app>',
-    'only a link with which somebody connects an account in a browser',
+    'only print a link that connects an account in a browser',
     sessionOptions,
     connect,
   ).option('--name <name>', 'name of the account');

@@ -145,7 +145,7 @@ export function unreachable(url: string, error: unknown, interrupted: AbortSigna
       cause: error,
     });
   return new CliError('unreachable', `${url} cannot be reached: ${reasonIn(error)}`, {
-    hint: 'Is the service running (npm start), and is this its address? `millrace login` or MILLRACE_URL set another.',
+    hint: 'Is the service running (npm start), and is this its URL? `millrace login` or MILLRACE_URL set another.',
     cause: error,
   });
 }

@@ -47,7 +47,7 @@ export async function connectAccount(
   return connectInBrowser(session, api, slug, name);
 }
 
-/** Waits until somebody has followed the link. */
+/** Waits until the link was followed. */
 async function connectInBrowser(
   session: Session,
   api: Api,

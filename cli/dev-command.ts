@@ -110,7 +110,7 @@ interface Redeploying {
   use: (now: LocalCode) => void;
 }
 
-/** What does not build or deploy is told, and the version before goes on. */
+/** Reports a version that does not build or deploy. The previous version continues to run. */
 async function redeployOnSave(
   session: Session,
   api: Api,
@@ -129,7 +129,7 @@ async function redeployOnSave(
       if (stop.aborted) return;
       if (!(error instanceof CliError)) throw error;
       if (error.reason === 'notFound') throw error;
-      session.terminal.problem(`Not deployed, the version before goes on: ${error.message}`);
+      session.terminal.problem(`not deployed, the previous version continues to run: ${error.message}`);
     }
   }
 }

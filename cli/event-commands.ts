@@ -22,7 +22,7 @@ export function eventCommands(program: Command, sessionOptions: GetSessionOption
     { isDefault: true },
   )
     .option('-n, --limit <number>', 'how many', integer(0, keptMax), 10)
-    .option('-f, --follow', 'go on with what is emitted from now on, until Ctrl-C')
+    .option('-f, --follow', 'continue with new events, until Ctrl-C')
     .option('--event-name <name>', 'a channel: its name, $errors or $logs');
   leaf(events, 'delete <emitter>', 'delete stored events, all or an inclusive range', sessionOptions, remove)
     .option('--start <event>', 'from this event on')

@@ -4,7 +4,7 @@ export const exitCodes = {
   failed: { code: 1, meaning: 'It failed; standard error says why.' },
   usage: {
     code: 2,
-    meaning: 'The command line is wrong, or something was left out that nobody could be asked for.',
+    meaning: 'The command line is wrong, or a required value is missing and there is no terminal to ask at.',
   },
   notFound: { code: 3, meaning: 'There is no such thing, or it belongs to others.' },
   notAllowed: { code: 4, meaning: 'Not logged in, the API key is wrong, or your role does not allow it.' },

@@ -13,7 +13,7 @@ const reloadsMax = 50;
 
 export interface FillOptions {
   given: GivenProps;
-  /** Nobody is asked: what is missing is an error. */
+  /** Without questions: a missing value is an error. */
   isSilent: boolean;
 }
 

@@ -9,7 +9,7 @@ export interface Followed {
   path: string;
   /** Channel; undefined: the default one. */
   eventName?: string | undefined;
-  /** The event that it goes on behind; undefined: from the first one on. */
+  /** The event to resume after. Undefined: from the first event. */
   after: string | undefined;
   /** Ends the stream, as if it had ended by itself. */
   signal: AbortSignal;

@@ -38,7 +38,7 @@ export function invokeCommand(program: Command, sessionOptions: GetSessionOption
     )
     .option('-X, --method <method>', 'for an endpoint: method; POST with a body, else GET')
     .option('-H, --header <name: value>', 'for an endpoint: a header; may be given several times', collect)
-    .option('--path <path>', 'for an endpoint: what follows its address, such as /a/b?c=d')
+    .option('--path <path>', 'for an endpoint: the path below its URL, such as /a/b?c=d')
     .option('--timeout <seconds>', 'for an action: how long it may run', integer(1, 750));
 }
 

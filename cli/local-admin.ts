@@ -24,7 +24,7 @@ const adminFile = fileURLToPath(new URL('../src/admin.ts', import.meta.url));
 
 /**
  * Whether a command line is for the data folder. `registry` is where it says `--local`, names a folder, or where there is no
- * service to ask: nobody has logged in.
+ * service to ask: there is no login.
  */
 export async function isLocal(
   words: readonly string[],

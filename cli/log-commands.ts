@@ -24,7 +24,7 @@ export function logCommand(program: Command, sessionOptions: GetSessionOptions):
     logs,
   )
     .option('-n, --limit <number>', 'how many lines of a source, or runs of a workflow', integer(0, 100), 20)
-    .option('-f, --follow', 'go on with what is printed from now on, until Ctrl-C');
+    .option('-f, --follow', 'continue with new lines, until Ctrl-C');
 }
 
 async function logs(session: Session, options: CommandOptions, id = ''): Promise<void> {

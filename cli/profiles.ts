@@ -38,7 +38,7 @@ export async function readProfiles(environment: Environment): Promise<Profiles> 
     const { mode } = await stat(file);
     if (process.platform !== 'win32' && (mode & 0o077) !== 0) {
       throw new CliError('failed', `${file} can be read by others, and there are API keys in it`, {
-        hint: `chmod 600 '${file}', and make new keys if somebody may have read these.`,
+        hint: `chmod 600 '${file}', and replace the keys if another user may have read them.`,
       });
     }
     text = await readFile(file, 'utf8');

@@ -4,7 +4,7 @@ import { isObject } from './api.ts';
 import { usageError } from './exit-codes.ts';
 import type { Session } from './session.ts';
 
-/** Given by the platform, or only shown: nobody is asked for them. */
+/** Props that the platform provides or that are only shown. The user is not asked for them. */
 const notAsked = new Set(['$.interface.http', '$.interface.apphook', '$.service.db', 'alert']);
 
 export interface GivenProps {
@@ -61,7 +61,7 @@ export function isNeeded(definition: ConfigurableProp): boolean {
   return isAskedFor(definition) && definition.optional !== true && definition.default === undefined;
 }
 
-/** How a prop is called when somebody is asked for it. */
+/** The name of a prop in a question. */
 export function titleOf({ label, name, type }: ConfigurableProp): string {
   return label === undefined || label === name ? `${name} (${type})` : `${label} (${name}, ${type})`;
 }

@@ -16,7 +16,7 @@ export interface Choice<T> {
 
 const labelColumns = 70;
 
-/** Asks the person, on standard error, so that standard output stays the answer. Never where nobody is. */
+/** Asks the user on standard error, so that standard output has only the answer. Never without a terminal. */
 export class Questions {
   readonly #terminal: Terminal;
   readonly #interrupted: AbortSignal;

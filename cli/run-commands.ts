@@ -184,7 +184,7 @@ async function replay(session: Session, options: CommandOptions, what = ''): Pro
     });
 }
 
-/** Ctrl-C leaves the replay as it is: it goes on in the service. */
+/** Ctrl-C does not cancel the replay, which continues in the service. */
 async function untilOver(session: Session, api: Api, begun: Replay): Promise<Replay> {
   let replay = begun;
   while (['queueing', 'sending'].includes(replay.state)) {

@@ -17,7 +17,7 @@ export interface TerminalStreams {
 /** Where answers (standard output) and everything else (standard error) go, and what the person sees there. */
 export class Terminal {
   readonly streams: TerminalStreams;
-  /** Somebody is there to be asked: never where input or questions would go to a file or a pipe. */
+  /** A user can be asked: false where input or questions would go to a file or a pipe. */
   readonly isInteractive: boolean;
   readonly #environment: Readonly<Record<string, string | undefined>>;
   #hasStatus = false;
@@ -87,7 +87,7 @@ export class Terminal {
     );
   }
 
-  /** How far long work has come: one line that is written over, and only where somebody looks. */
+  /** The progress of long work: one line that is written over, and only at a terminal. */
   status(text: string): void {
     if (this.streams.stderr.isTTY !== true) return;
     this.streams.stderr.write(`\r\u001b[K${visible(text)}`);

@@ -121,7 +121,7 @@ async function checkClock(api: Api): Promise<Result> {
   return { state: Math.abs(difference) >= clockDifferenceMs.warn ? 'warning' : 'ok', detail };
 }
 
-/** An action that tries what user code must not: nothing of it is recorded, and it calls nobody outside. */
+/** An action that tries what user code must not do. Nothing of it is recorded, and it sends nothing to other hosts. */
 async function checkSandbox(session: Session, api: Api): Promise<readonly Check[] | Result> {
   let tried: unknown;
   try {

@@ -102,13 +102,10 @@ export function webhookCommands(program: Command, sessionOptions: GetSessionOpti
         ),
       ),
   );
-  leaf(
-    webhooks,
-    'redeliver <webhook>',
-    'send everything again that ended undelivered',
-    sessionOptions,
-    redeliverAll,
-  ).option('--since <time>', 'only what was emitted since then: ISO 8601 or epoch seconds');
+  leaf(webhooks, 'redeliver <webhook>', 'redeliver all dead letters', sessionOptions, redeliverAll).option(
+    '--since <time>',
+    'only what was emitted since then: ISO 8601 or epoch seconds',
+  );
 }
 
 async function create(session: Session, options: CommandOptions, url = ''): Promise<void> {
@@ -244,7 +241,7 @@ async function subscribe(
 export function deliveryCommands(program: Command, sessionOptions: GetSessionOptions): void {
   const deliveries = group(program, 'deliveries', 'what became of each event on its way to a listener');
   const ids =
-    'of a webhook, a listening source or a subscription, newest first; without one, what ended undelivered';
+    'of a webhook, a listening source or a subscription, newest first; without one, all dead letters';
   addLimit(leaf(deliveries, 'list [listener]', ids, sessionOptions, listDeliveries), 20).option(
     '--state <state>',
     'only in this state',
@@ -285,7 +282,7 @@ async function listDeliveries(session: Session, options: CommandOptions, listene
       column('TRIES', 'attempt_count'),
       column('STATUS', 'status'),
     ],
-    listener === '' ? 'Nothing ended undelivered.' : 'No deliveries yet.',
+    listener === '' ? 'No dead letters.' : 'No deliveries yet.',
   );
 }
 

@@ -64,7 +64,7 @@ export function workflowCommands(program: Command, sessionOptions: GetSessionOpt
     .option('--file <file>', 'another definition as JSON, what it leaves out stays; - for standard input')
     .option('--name <name>', 'another name')
     .option('--active', 'activate it')
-    .option('--inactive', 'deactivate it: runs under way go on');
+    .option('--inactive', 'deactivate the workflow; runs under way continue');
   leaf(
     workflows,
     'delete <workflow>',

@@ -2,11 +2,8 @@ import { lookup } from 'node:dns/promises';
 import { readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import {
-  type ComponentBuilder,
-  createComponentBuilder,
-  defaultBuildLimits,
-} from '#components/build-component.ts';
+import { type ComponentBuilder, createComponentBuilder } from '#components/build-component.ts';
+import { defaultBuildLimits } from '#components/build-limits.ts';
 import { npmConfigWith, readNpmConfig } from '#components/npm-config.ts';
 import { PackageFetcher } from '#components/package-fetcher.ts';
 import { PackageFolders } from '#components/package-folders.ts';

@@ -4,15 +4,12 @@ import { availableParallelism, homedir, tmpdir } from 'node:os';
 import { extname, join, resolve } from 'node:path';
 import { UsageError } from '#admin/admin-command-line.ts';
 import { type CorpusRequest, corpusHelp, readCorpusRequest } from '#admin/corpus-command.ts';
-import {
-  type ComponentBuilder,
-  createComponentBuilder,
-  defaultBuildLimits,
-} from '#components/build-component.ts';
+import { type ComponentBuilder, createComponentBuilder } from '#components/build-component.ts';
+import { defaultBuildLimits } from '#components/build-limits.ts';
 import { npmConfigWith, readNpmConfig } from '#components/npm-config.ts';
 import { PackageFetcher } from '#components/package-fetcher.ts';
 import { PackageFolders } from '#components/package-folders.ts';
-import { readSettings, SettingsError } from '#config/settings.ts';
+import { readSettings, SettingsError } from '#config/read-settings.ts';
 import { systemClock } from '#lib/clock.ts';
 import { CallerError, toError } from '#lib/errors.ts';
 import { silentLogger } from '#lib/logger.ts';

@@ -1,4 +1,4 @@
-import { readSettings, SettingsError } from '#config/settings.ts';
+import { readSettings, SettingsError } from '#config/read-settings.ts';
 import { systemClock } from '#lib/clock.ts';
 import { logFormat, openLog } from '#lib/logger.ts';
 import { type RunningApp, startApp } from './app.ts';

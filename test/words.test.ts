@@ -14,6 +14,15 @@ const wordsToReplace: readonly [find: RegExp, write: string][] = [
   [/\bbegins? again\b/i, 'start over'],
   [/\blooking after it\b/i, 'administration'],
   [/\b(?:is|are|was|be) told of\b|\btells of\b/i, 'is reported, reports'],
+  [/\bundelivered\b|\btakes? nothing\b|\btook nothing\b/i, 'dead letters, failed'],
+  [
+    /\bits address\b.*\b(?:request|endpoint)s?\b|\b(?:request|endpoint)s?\b.*\bits address\b/i,
+    'endpoint URL',
+  ],
+  [/\b(?:nobody|somebody|anybody|whoever)\b/i, 'the role: user, caller, receiver, operator'],
+  [/\b(?:goes|go|went|going) on\b(?! (?:a|as)\b)/i, 'continues'],
+  [/\bany more\b(?! than)/i, 'no longer'],
+  [/\bmeans well\b|\bby now\b/i, 'say what it is'],
 ];
 
 /** In names: what the field calls otherwise. */

@@ -40,7 +40,7 @@ const InstancePage = later(async () => (await import('~/pages/instance.tsx')).In
 const MapPage = later(async () => (await import('~/pages/map.tsx')).MapPage);
 const Subscriptions = later(async () => (await import('~/pages/subscriptions.tsx')).Subscriptions);
 
-/** As large as it is, it is loaded when somebody edits. */
+/** The editor is large, so it is loaded at the first edit. */
 const Editing = lazy(() => import('~/pages/editing.tsx'));
 
 const queries = new QueryClient({

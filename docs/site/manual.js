@@ -12,7 +12,7 @@ const snippetMax = 160;
 /** @type {Promise<Section[]> | undefined} */
 let index;
 
-/** Fetched when somebody begins to search. */
+/** Fetched at the first search. */
 function sections() {
   index ??= load();
   return index;
@@ -63,7 +63,7 @@ async function search() {
   }
   try {
     const all = await sections();
-    // Somebody who types faster than the index comes sees what they typed last.
+    // The index may arrive after more was typed: the last text counts.
     if (field.value !== asked) return;
     const best = bestSections(all, words);
     found.replaceChildren(...best.map((section) => result(section, words)));

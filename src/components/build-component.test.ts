@@ -9,12 +9,12 @@ import { HttpReceiver } from '../../test/support/http-receiver.ts';
 import { type FakePackage, startNpmRegistry } from '../../test/support/npm-registry.ts';
 import { createTempFolder, type TempFolder } from '../../test/support/temp-folder.ts';
 import {
-  type BuildLimits,
   type BuiltBundle,
   type ComponentBuilder,
   type ComponentSource,
   createComponentBuilder,
 } from './build-component.ts';
+import type { BuildLimits } from './build-limits.ts';
 import { readNpmConfig } from './npm-config.ts';
 import type { FetchText } from './own-files.ts';
 

@@ -1,6 +1,6 @@
 import { mkdirSync, realpathSync } from 'node:fs';
-import { readdir, readFile, rmdir } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { rmdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import { unreachable } from '#lib/assert.ts';
 import { type Clock, systemClock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
@@ -8,6 +8,7 @@ import type { Logger } from '#lib/logger.ts';
 import { bytesText } from '#lib/units.ts';
 import type { BundlePackages } from '#runner/runner.ts';
 import type { BundleFormat } from '#storage/tables/component-tables.ts';
+import { type BuildLimits, defaultBuildLimits } from './build-limits.ts';
 import { BuildTime } from './build-time.ts';
 import type {
   BundleForm,
@@ -19,9 +20,11 @@ import type {
 import { parsePackageSpecifier } from './builder/package-specifier.ts';
 import { errorOf, projectModules } from './builder-child.ts';
 import { BuilderPool } from './builder-pool.ts';
+import { readBuilderVersion } from './builder-version.ts';
 import { type BuiltBundle, hashOfBundle } from './built-bundle.ts';
 import { BundleCache, sha256 } from './bundle-cache.ts';
 import { BundlerProcess, providedFolder } from './bundler-process.ts';
+import { type BuildInput, type BuildPackages, EarlierBuilds, treeHashOf } from './earlier-builds.ts';
 import { npmConfigWith } from './npm-config.ts';
 import {
   type FetchText,
@@ -49,7 +52,7 @@ export type ComponentSource =
 export type { BuiltBundle, BundleForm };
 
 export interface BuildOptions {
-  /** Whose build it is: nothing is answered from what was built for somebody else. */
+  /** The owner of the build. Bundles of other owners are not used. */
   ownerId: string;
   /** Absent: inline where that can work. */
   form?: BundleForm;
@@ -84,46 +87,6 @@ export interface ComponentBuilder {
   close(): Promise<void>;
 }
 
-export interface BuildLimits {
-  /** Own files of one component. */
-  filesMax: number;
-  /** Their bytes together. */
-  bytesMax: number;
-  requestsMax: number;
-  packagesMax: number;
-  packageFilesMax: number;
-  packageBytesMax: number;
-  bundleBytesMax: number;
-  /** CPU time of a build, and of installing its packages. */
-  cpuMs: number;
-  /** Wall time of the same, apart from waiting in line. */
-  deadlineMs: number;
-  /** Packages with more files than that, or more code, stay files: to make one text of them would take too long. */
-  inlineFilesMax: number;
-  inlineCodeBytesMax: number;
-  concurrency: number;
-  waitingMax: number;
-  /** How long a build whose imports name no exact version is answered from the cache. */
-  unpinnedMaxAgeMs: number;
-}
-
-export const defaultBuildLimits: BuildLimits = {
-  filesMax: 200,
-  bytesMax: 5 * 1024 * 1024,
-  requestsMax: 600,
-  packagesMax: 500,
-  packageFilesMax: 60_000,
-  packageBytesMax: 500 * 1024 * 1024,
-  bundleBytesMax: 16 * 1024 * 1024,
-  cpuMs: 120_000,
-  deadlineMs: 5 * 60_000,
-  inlineFilesMax: 10_000,
-  inlineCodeBytesMax: 32 * 1024 * 1024,
-  concurrency: 2,
-  waitingMax: 64,
-  unpinnedMaxAgeMs: 60 * 60 * 1000,
-};
-
 export interface ComponentBuilderOptions {
   /** Ours alone: holds bundles, npm's cache and the folders of running builds. */
   cacheFolder: string;
@@ -140,9 +103,6 @@ export interface ComponentBuilderOptions {
   limits?: Partial<BuildLimits>;
   clock?: Clock;
 }
-
-/** Counted up when the same input gives another bundle. */
-const builderVersion = 6;
 
 const providedModules: Record<string, string> = {
   '@pipedream/platform': join(providedFolder, 'pipedream-platform.ts'),
@@ -162,7 +122,7 @@ class ProcessBuilder implements ComponentBuilder {
   readonly #limits: BuildLimits;
   readonly #clock: Clock;
   readonly #npm: NpmConfig;
-  readonly #cache: BundleCache;
+  readonly #earlier: EarlierBuilds;
   readonly #cacheFolder: string;
   readonly #pool: BuilderPool<BundlerProcess>;
   readonly #trees: PackageTrees;
@@ -186,7 +146,10 @@ class ProcessBuilder implements ComponentBuilder {
     // Its real path: esbuild answers with those, and Node's permission model compares texts.
     mkdirSync(options.cacheFolder, { recursive: true, mode: 0o700 });
     this.#cacheFolder = realpathSync(options.cacheFolder);
-    this.#cache = new BundleCache(join(this.#cacheFolder, 'bundles'), this.#clock);
+    this.#earlier = new EarlierBuilds({
+      cache: new BundleCache(join(this.#cacheFolder, 'bundles'), this.#clock),
+      ...{ clock: this.#clock, logger: options.logger, unpinnedMaxAgeMs: this.#limits.unpinnedMaxAgeMs },
+    });
     const { concurrency, waitingMax } = this.#limits;
     const buildsFolder = processFolderOf(join(this.#cacheFolder, 'builds'));
     this.#installers = new WarmInstallers(options.logger);
@@ -229,7 +192,7 @@ class ProcessBuilder implements ComponentBuilder {
     } finally {
       running.waiters -= 1;
       if (running.waiters === 0)
-        running.stop.abort(new CallerError('build_cancelled', 'nobody waits for this build'));
+        running.stop.abort(new CallerError('build_cancelled', 'no request waits for this build'));
     }
   }
 
@@ -257,7 +220,12 @@ class ProcessBuilder implements ComponentBuilder {
     const { signal } = time;
     try {
       const buildsFolder = await this.#prepare();
-      const version = await this.#fullVersion();
+      const { packages, addons } = this.#options;
+      this.#version ??= readBuilderVersion({
+        hasPackageFolders: packages !== undefined,
+        hasAddons: addons === true,
+      });
+      const version = await this.#version;
       const own = this.#ownFiles(source, signal);
       const entry = await Promise.race([own.entry(), rejectOnAbort(signal)]);
       if (Buffer.byteLength(entry.text) > this.#limits.bytesMax) {
@@ -267,7 +235,7 @@ class ProcessBuilder implements ComponentBuilder {
         );
       }
       const build: Build = { ...wanted, own, version, time, signal, buildsFolder, language: entry.loader };
-      return (await this.#findFresh(build, {})) ?? (await this.#bundle(build));
+      return (await this.#earlier.findFresh(build, {})) ?? (await this.#bundle(build));
     } finally {
       time.end();
     }
@@ -337,7 +305,7 @@ class ProcessBuilder implements ComponentBuilder {
   async #bundleWith(bundler: BundlerProcess, build: Build, needs: Needs): Promise<BuiltBundle> {
     const { specifiers } = needs;
     const declared = await this.#declaredFor(build.own, specifiers);
-    const fresh = await this.#findFresh(build, declared);
+    const fresh = await this.#earlier.findFresh(build, declared);
     if (fresh !== null) return fresh;
     const { packagesMax, packageFilesMax, packageBytesMax } = this.#limits;
     const install: InstallTree = async (folder, signal, place) => {
@@ -362,7 +330,7 @@ class ProcessBuilder implements ComponentBuilder {
     return this.#trees.use({ ownerId, key, install, signal }, async (tree) => {
       build.time.restart();
       const { folder, aliases, lock, lockfile } = tree;
-      const known = await this.#findTree(build, { lock, declared });
+      const known = await this.#earlier.findTree(build, { lock, declared });
       if (known !== null) return known;
       const installed = { folder, aliases };
       const { inlineFilesMax, inlineCodeBytesMax } = this.#limits;
@@ -378,7 +346,7 @@ class ProcessBuilder implements ComponentBuilder {
       const packages = { ownerId: build.ownerId, lockfile };
       await this.#options.packages?.keepCopy(packages, folder);
       const resolved = { aliases, lock, lockfile };
-      await this.#cached(this.#cache.saveResolution(build.ownerId, key, resolved));
+      await this.#earlier.saveResolution(build.ownerId, key, resolved);
       return this.#finish(build, outcome, { lock, declared, packages });
     });
   }
@@ -390,10 +358,10 @@ class ProcessBuilder implements ComponentBuilder {
     { key, declared, needs }: { key: string; declared: Record<string, string>; needs: Needs },
   ): Promise<BuiltBundle | null> {
     if (build.form !== 'tree' || this.#options.packages === undefined) return null;
-    const resolved = await this.#cache.findResolution(build.ownerId, key);
-    if (resolved === null || !this.#isRecent(resolved.savedAtMs)) return null;
-    const { aliases, lock, lockfile } = resolved.installed;
-    const known = await this.#findTree(build, { lock, declared });
+    const resolved = await this.#earlier.findResolution(build.ownerId, key);
+    if (resolved === null) return null;
+    const { aliases, lock, lockfile } = resolved;
+    const known = await this.#earlier.findTree(build, { lock, declared });
     if (known !== null) return known;
     const { standIns, buildsFolder: folder } = build;
     const isKnown = Object.keys(aliases).length === 0 && standIns.length === 0;
@@ -402,17 +370,6 @@ class ProcessBuilder implements ComponentBuilder {
       (await this.#runBundler(bundler, build, { folder, aliases, form: 'tree', standIns }));
     if (outcome.type !== 'bundled') throw new Error('assertion failed: a tree asks for packages again');
     return this.#finish(build, outcome, { lock, declared, packages: { ownerId: build.ownerId, lockfile } });
-  }
-
-  /** What the same files were built to with the same packages. */
-  async #findTree(
-    build: Build,
-    { lock, declared }: { lock: PackageLock; declared: Record<string, string> },
-  ): Promise<BuiltBundle | null> {
-    if (build.rebuild) return null;
-    const known = await this.#cache.find(build.ownerId, treeHashOf(build, JSON.stringify(lock)));
-    if (known !== null) await this.#save(build, known.built, Object.keys(lock.imports), declared);
-    return known?.built ?? null;
   }
 
   /** Null when the packages had better stay files. */
@@ -471,7 +428,7 @@ class ProcessBuilder implements ComponentBuilder {
   async #finish(
     build: Build,
     { code: text, format }: Bundled,
-    from: { lock: PackageLock; declared: Record<string, string>; packages?: BundlePackages },
+    from: BuildPackages & { packages?: BundlePackages },
   ): Promise<BuiltBundle> {
     const { lock, declared, packages } = from;
     const { text: code } = await build.own.entry();
@@ -488,39 +445,8 @@ class ProcessBuilder implements ComponentBuilder {
       files: build.own.used().map((file) => ({ path: file.path, sha256: sha256(file.text) })),
       treeHash: treeHashOf(build, lockText),
     };
-    await this.#save(build, built, Object.keys(lock.imports), declared);
+    await this.#earlier.save(build, built, { lock, declared });
     return built;
-  }
-
-  async #save(
-    build: Build,
-    built: BuiltBundle,
-    specifiers: string[],
-    declared: Record<string, string>,
-  ): Promise<void> {
-    const isPinned = specifiers.every((specifier) => isExactVersion(parsePackageSpecifier(specifier)?.range));
-    const keys = [built.treeHash, sourceKeyOf(build, declared)];
-    await this.#cached(this.#cache.save(build.ownerId, keys, { built, isPinned }));
-  }
-
-  /** The cache saves work; a full disk must not fail the build. */
-  async #cached(saved: Promise<void>): Promise<void> {
-    await saved.catch((error: unknown) => {
-      this.#options.logger.warn({ err: error }, 'build.cache-write-failed');
-    });
-  }
-
-  /** What the very same files were built to before: for ever when all versions were exact, else for a while. */
-  async #findFresh(build: Build, declared: Record<string, string>): Promise<BuiltBundle | null> {
-    if (build.rebuild) return null;
-    const cached = await this.#cache.find(build.ownerId, sourceKeyOf(build, declared));
-    if (cached === null) return null;
-    return cached.isPinned || this.#isRecent(cached.savedAtMs) ? cached.built : null;
-  }
-
-  #isRecent(savedAtMs: number): boolean {
-    const ageMs = this.#clock.now() - savedAtMs;
-    return ageMs >= 0 && ageMs < this.#limits.unpinnedMaxAgeMs;
   }
 
   /** Makes the folder of builds, and clears what a crash left in it. */
@@ -531,24 +457,6 @@ class ProcessBuilder implements ComponentBuilder {
       throw error;
     });
     return this.#prepared;
-  }
-
-  /** Everything besides the component that decides what its bundle is: esbuild, our own modules, what they import. */
-  #fullVersion(): Promise<string> {
-    this.#version ??= (async () => {
-      const { packages, addons } = this.#options;
-      const parts = [`builder ${builderVersion} ${packages !== undefined} ${addons === true}`];
-      for (const name of ['esbuild', 'axios']) {
-        const text = await readFile(join(projectModules, name, 'package.json'), 'utf8').catch(() => '{}');
-        parts.push(`${name} ${(JSON.parse(text) as { version?: string }).version}`);
-      }
-      for (const name of (await readdir(providedFolder).catch(() => [])).sort()) {
-        if (!name.endsWith('.test.ts'))
-          parts.push(`${basename(name)} ${sha256(await readFile(join(providedFolder, name)))}`);
-      }
-      return sha256(parts.join('\n'));
-    })();
-    return this.#version;
   }
 }
 
@@ -569,49 +477,12 @@ function allNeeded(specifiers: readonly string[], declared: Record<string, strin
 
 type Bundled = { code: string; format: BundleFormat };
 
-interface Build {
-  own: OwnFiles;
-  ownerId: string;
-  /** As it was asked for. */
-  form: BundleForm | undefined;
-  standIns: readonly string[];
-  rebuild: boolean;
+interface Build extends BuildInput {
   allDeclared: boolean;
-  version: string;
   time: BuildTime;
   /** Of `time`. */
   signal: AbortSignal;
   buildsFolder: string;
-  language: string | undefined;
-}
-
-/** Known before anything is resolved. */
-function sourceKeyOf(build: Build, declared: Record<string, string>): string {
-  return sha256(
-    JSON.stringify([
-      'source',
-      filesOf(build),
-      Object.entries(declared).sort(),
-      build.language,
-      build.version,
-      build.form,
-      ...build.standIns,
-    ]),
-  );
-}
-
-function treeHashOf(build: Build, lockText: string): string {
-  const { language, version, form, standIns } = build;
-  return sha256(JSON.stringify(['tree', filesOf(build), lockText, language, version, form, ...standIns]));
-}
-
-function filesOf(build: Build): [string, string][] {
-  const files = build.own.used().map((file): [string, string] => [file.path, sha256(file.text)]);
-  return files.sort(([a], [b]) => (a < b ? -1 : 1));
-}
-
-function isExactVersion(range: string | undefined): boolean {
-  return range !== undefined && /^v?\d+\.\d+\.\d+(?:[-+][\w.+-]+)?$/.test(range);
 }
 
 function rejectOnAbort(signal: AbortSignal): Promise<never> {

@@ -14,12 +14,8 @@ import {
   stepRequest,
 } from '../../test/support/runner-fixture.ts';
 import { createTempFolder, type TempFolder } from '../../test/support/temp-folder.ts';
-import {
-  type BundleForm,
-  type ComponentBuilder,
-  createComponentBuilder,
-  defaultBuildLimits,
-} from './build-component.ts';
+import { type BundleForm, type ComponentBuilder, createComponentBuilder } from './build-component.ts';
+import { defaultBuildLimits } from './build-limits.ts';
 import { sha256 } from './bundle-cache.ts';
 import { npmConfigWith } from './npm-config.ts';
 import { PackageFolders } from './package-folders.ts';

@@ -8,7 +8,8 @@ import type { Bundle } from '#runner/runner.ts';
 import { type FakePackage, startNpmRegistry } from '../../test/support/npm-registry.ts';
 import { type RunnerFixture, startRunnerFixture } from '../../test/support/runner-fixture.ts';
 import { createTempFolder, type TempFolder } from '../../test/support/temp-folder.ts';
-import { type ComponentBuilder, createComponentBuilder, defaultBuildLimits } from './build-component.ts';
+import { type ComponentBuilder, createComponentBuilder } from './build-component.ts';
+import { defaultBuildLimits } from './build-limits.ts';
 import { PackageFolders } from './package-folders.ts';
 
 const font =

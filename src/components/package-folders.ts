@@ -15,17 +15,17 @@ import { runInstaller } from './installer-process.ts';
 import { processFolder } from './process-folder.ts';
 import { settleFolder } from './settle-folder.ts';
 
-/** Disk that folders of packages may take before those that are not used, for longest, go. */
+/** Maximum size of all folders. Beyond it, the least recently used are deleted. */
 const bytesMaxDefault = 4 * 1024 * 1024 * 1024;
-/** Installs of folders that are missing, at a time; the rest wait. */
+/** Maximum installs at a time; others wait. */
 const installsMax = 2;
 const waitingMax = 64;
 const waitMaxMs = 5 * 60_000;
-/** A folder without its note is the rest of a crash, once the note can no longer be on its way. */
+/** A folder without its note that is older than this was left by a crash. */
 const noteMs = 60 * 60 * 1000;
 
 export interface PackageFoldersOptions {
-  /** Ours alone. Where other users cannot reach it, a folder of the system's temporary one is used instead. */
+  /** For this class alone. If other users cannot reach it, a folder in the system's temporary folder is used. */
   folder: string;
   /** npm's cache. */
   cache: string;
@@ -38,10 +38,10 @@ export interface PackageFoldersOptions {
 
 /**
  * npm packages as files, for components whose packages cannot be a part of one text. One folder for each lockfile of an
- * owner, never changed once it is there; nothing in it is a link, and nobody but the service can write it. What the
- * store keeps is the lockfile: another node, or this one after the folder is gone, installs the very same contents.
+ * owner, never changed once it is there; nothing in it is a link, and only the service can write it. The
+ * store keeps the lockfile, so that another node, or this one after the folder was deleted, installs the same contents.
  *
- * `open` rejects with UnavailableError when they cannot be had right now, CallerError when they never will be.
+ * `open` rejects with UnavailableError when the packages cannot be installed now, CallerError when they never can.
  */
 export class PackageFolders implements PackageSource {
   readonly #options: PackageFoldersOptions;
@@ -67,16 +67,16 @@ export class PackageFolders implements PackageSource {
     return folder;
   }
 
-  /** Makes an installed folder, which stays what it is, that of the owner's lockfile, unless there is one already. */
+  /** Copies an installed folder to the place of the owner's lockfile, unless there is one. `installed` is not changed. */
   async keepCopy(packages: BundlePackages, installed: string): Promise<void> {
     try {
       const { base } = await this.#prepare();
       const place = placeOf(base, packages);
-      // An install that fails is no reason to do without what is installed here.
+      // If an install of the same packages fails meanwhile, this copy is still made.
       await this.#making.get(place.folder)?.catch(() => undefined);
       if (!(await isThere(place))) await this.#makeOnce(place, () => this.#copy(packages, installed));
     } catch (error) {
-      throw this.#unavailable(error, 'the packages could not be kept');
+      throw this.#unavailable(error, 'the packages could not be stored');
     }
   }
 
@@ -90,7 +90,7 @@ export class PackageFolders implements PackageSource {
     }
   }
 
-  /** Takes the folder, or removes it when there is one already. */
+  /** Moves the folder to its place, or deletes it if there is one already. */
   async #keep(packages: BundlePackages, installed: string): Promise<void> {
     const { base, parts } = await this.#prepare();
     const place = placeOf(base, packages);
@@ -98,7 +98,7 @@ export class PackageFolders implements PackageSource {
       const bytes = await settleFolder(installed);
       await mkdir(place.ownerFolder, { recursive: true });
       await chmod(place.ownerFolder, 0o711);
-      // Without its note a folder is the half of something that a crash left, and no process was given it.
+      // A folder without its note was left incomplete by a crash, and no process uses it.
       await remove(parts, place.folder);
       // Processes of other users read it.
       await chmod(installed, 0o755);
@@ -115,7 +115,7 @@ export class PackageFolders implements PackageSource {
       throw this.#unavailable(error, 'the folder of packages cannot be used');
     });
     const place = placeOf(base, packages);
-    // Held from here on, so that nobody makes room of it.
+    // Held from here on, so that it is not deleted to make room.
     this.#holds.set(place.folder, (this.#holds.get(place.folder) ?? 0) + 1);
     const release = this.#releaseOnce(place.folder);
     try {
@@ -130,7 +130,7 @@ export class PackageFolders implements PackageSource {
     }
   }
 
-  /** Where these packages are, or will be. */
+  /** The folder of these packages, installed or not. */
   async folderOf(packages: BundlePackages): Promise<string> {
     const { base } = await this.#prepare().catch((error: unknown) => {
       throw this.#unavailable(error, 'the folder of packages cannot be used');
@@ -160,7 +160,7 @@ export class PackageFolders implements PackageSource {
     };
   }
 
-  /** Makes a folder that is missing, whoever else asks for it meanwhile: two would be in each other's way. */
+  /** Makes a missing folder once, for all callers that ask for it meanwhile. */
   #makeOnce(place: Place, make: () => Promise<void>): Promise<void> {
     let making = this.#making.get(place.folder);
     if (making === undefined) {
@@ -191,14 +191,14 @@ export class PackageFolders implements PackageSource {
       });
       await this.#keep(packages, folder);
     } catch (error) {
-      throw this.#unavailable(error, 'the packages could not be kept');
+      throw this.#unavailable(error, 'the packages could not be stored');
     } finally {
       time.end();
       if (folder !== undefined) await rm(folder, { recursive: true, force: true });
     }
   }
 
-  /** A full disk and the like: for another time. */
+  /** A temporary problem, such as a full disk. */
   #unavailable(error: unknown, what: string): Error {
     if (error instanceof CallerError || error instanceof UnavailableError) return error;
     const { code = 'unknown reason' } = toError(error) as NodeJS.ErrnoException;
@@ -206,7 +206,7 @@ export class PackageFolders implements PackageSource {
     return new UnavailableError('build_failed', `${what} (${code})`);
   }
 
-  /** Runs one install; waits for its turn for `waitMaxMs` at most. */
+  /** Runs one install when it is its turn, after `waitMaxMs` at most. */
   async #inTurn(install: () => Promise<void>): Promise<void> {
     if (this.#installs >= installsMax) await this.#turn();
     else this.#installs += 1;
@@ -257,7 +257,7 @@ export class PackageFolders implements PackageSource {
     }
   }
 
-  /** Makes the folders, and clears what a crash left. What fails now is tried again the next time. */
+  /** Creates the folders, and deletes what a crash left. A failure is tried again at the next call. */
   #prepare(): Promise<Base> {
     this.#base ??= this.#makeBase().catch((error: unknown) => {
       this.#base = undefined;
@@ -276,18 +276,18 @@ export class PackageFolders implements PackageSource {
 interface Base {
   base: string;
   temporary: boolean;
-  /** For what is not whole yet, or not any more; this process's own. */
+  /** This process's own folder for incomplete copies and for what is being deleted. */
   parts: string;
 }
 
 interface Place {
   ownerFolder: string;
   folder: string;
-  /** Written last: says that the folder is whole, and when it was used. */
+  /** Written last: it marks the folder as complete, and its time is that of the last use. */
   note: string;
 }
 
-/** Out of its place first: a half removed folder must never be found there. */
+/** Moves the folder away first, so that a partly deleted folder is never found at its place. */
 async function remove(parts: string, folder: string): Promise<void> {
   const away = join(parts, randomUUID());
   const isMoved = await rename(folder, away).then(
@@ -343,7 +343,7 @@ function bytesIn(note: string): number {
   }
 }
 
-/** Another node of this machine was quicker: its content is the same. */
+/** Another node of this machine was faster, with the same content. */
 function ignoreExisting(error: NodeJS.ErrnoException): void {
   if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error;
 }

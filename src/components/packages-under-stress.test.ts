@@ -10,7 +10,8 @@ import { startTimeOf } from '#runner/sandbox-folders.ts';
 import { type FakePackage, startNpmRegistry } from '../../test/support/npm-registry.ts';
 import { type RunnerFixture, startRunnerFixture } from '../../test/support/runner-fixture.ts';
 import { createTempFolder, type TempFolder } from '../../test/support/temp-folder.ts';
-import { type ComponentBuilder, createComponentBuilder, defaultBuildLimits } from './build-component.ts';
+import { type ComponentBuilder, createComponentBuilder } from './build-component.ts';
+import { defaultBuildLimits } from './build-limits.ts';
 import { PackageFolders } from './package-folders.ts';
 
 const published: FakePackage[] = [

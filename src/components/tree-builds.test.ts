@@ -5,12 +5,8 @@ import { after, before, test } from 'node:test';
 import { silentLogger } from '#lib/logger.ts';
 import { type FakePackage, startNpmRegistry } from '../../test/support/npm-registry.ts';
 import { createTempFolder, type TempFolder } from '../../test/support/temp-folder.ts';
-import {
-  type BuildOptions,
-  type ComponentBuilder,
-  createComponentBuilder,
-  defaultBuildLimits,
-} from './build-component.ts';
+import { type BuildOptions, type ComponentBuilder, createComponentBuilder } from './build-component.ts';
+import { defaultBuildLimits } from './build-limits.ts';
 import type { BuiltBundle } from './built-bundle.ts';
 import { npmConfigWith } from './npm-config.ts';
 import { PackageFolders } from './package-folders.ts';

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { readSettings, type SettingDefinition, settingDefinitions } from './settings.ts';
+import { readSettings } from './read-settings.ts';
+import { type SettingDefinition, settingDefinitions } from './settings.ts';
 import { viewSettings } from './view-settings.ts';
 
 const secret = 'a-very-secret-value-0123456789';

@@ -6,7 +6,7 @@ import type { FairQueue } from '#lib/fair-queue.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import type { DeliveryReason } from '#storage/tables/delivery-tables.ts';
-import { deliveryWorkLane, openStates, undeliveredStates } from './delivery.ts';
+import { deadStates, deliveryWorkLane, openStates } from './delivery.ts';
 import {
   changeDeliveries,
   type DeliveryFilter,
@@ -107,11 +107,8 @@ export function changeDeliveriesHandler(options: {
         if (isEnd) onEnded(change.listener_id, changed);
       });
       if (withoutReceiver.includes(reason))
-        await forEachBatch(
-          job.ownerId,
-          { ...filter, states: undeliveredStates, withText: true },
-          signal,
-          (ids) => store.transaction((tx) => dropTexts(tx, ids)),
+        await forEachBatch(job.ownerId, { ...filter, states: deadStates, withText: true }, signal, (ids) =>
+          store.transaction((tx) => dropTexts(tx, ids)),
         );
       await turns.run(job.ownerId, () =>
         store.transaction((tx) => settleJobs(store, tx, { node, jobs: [job] })),

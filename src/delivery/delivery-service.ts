@@ -109,7 +109,7 @@ export class DeliveryService {
       ...(options.watchMs === undefined ? {} : { watchMs: options.watchMs }),
       ...(options.lanes === undefined ? {} : { lanes: options.lanes }),
       onEnded: (listenerId, wasDelivered) =>
-        this.pruner.ended(listenerId, wasDelivered ? 'delivered' : 'undelivered'),
+        this.pruner.ended(listenerId, wasDelivered ? 'delivered' : 'dead'),
     });
     const room = this.dispatcher;
     const waiting = new WaitingDeliveries({ store });
@@ -141,7 +141,7 @@ export class DeliveryService {
         turns,
         onChanged: (listenerId, ids) => room.letGo(listenerId, ids),
         onQueued: (listenerId) => room.leftInStore(listenerId),
-        onEnded: (listenerId, count) => this.pruner.ended(listenerId, 'undelivered', count),
+        onEnded: (listenerId, count) => this.pruner.ended(listenerId, 'dead', count),
       }),
       queue_replay: this.replays.job,
     };
@@ -156,7 +156,7 @@ export class DeliveryService {
   #handOver({ held, left, ended, hasJob }: RoutedDeliveries): void {
     if (held.length > 0) this.dispatcher.take(held);
     for (const listenerId of new Set(left)) this.dispatcher.leftInStore(listenerId);
-    for (const listenerId of ended) this.pruner.ended(listenerId, 'undelivered');
+    for (const listenerId of ended) this.pruner.ended(listenerId, 'dead');
     if (hasJob) this.#onJobs();
   }
 }

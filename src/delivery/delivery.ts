@@ -1,10 +1,10 @@
 import type { DeliveryState, DeliveryTable } from '#storage/tables/delivery-tables.ts';
 
-/** Those that still have something ahead of them. */
+/** States of deliveries that have not ended. */
 export const openStates = ['queued', 'held'] as const satisfies readonly DeliveryState[];
 
-/** Ended without having been delivered: what can be sent again when its listener can take it. */
-export const undeliveredStates = [
+/** States of dead letters: they ended without having been delivered, and can be redelivered. */
+export const deadStates = [
   'failed',
   'blocked',
   'dropped',

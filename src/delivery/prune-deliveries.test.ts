@@ -55,7 +55,7 @@ async function payloadCount(store: Store): Promise<number> {
 }
 
 forEachStore((fixture) => {
-  const prunerOf = (clock: TestClock, max?: { delivered: number; undelivered: number }) =>
+  const prunerOf = (clock: TestClock, max?: { delivered: number; dead: number }) =>
     new DeliveryPruner({
       store: fixture.store,
       clock,
@@ -77,9 +77,9 @@ forEachStore((fixture) => {
     await storeMany(store, 40, { listener_id, state: 'failed', created_at_ms: nowMs });
     await storeMany(store, 30, { listener_id, state: 'queued', created_at_ms: nowMs - 100 });
     await storeMany(store, 70, { listener_id: 'wh_other', state: 'delivered', created_at_ms: nowMs });
-    const pruner = prunerOf(tools.clock, { delivered: 50, undelivered: 15 });
+    const pruner = prunerOf(tools.clock, { delivered: 50, dead: 15 });
     pruner.ended(listener_id, 'delivered', 499);
-    pruner.ended(listener_id, 'undelivered', 40);
+    pruner.ended(listener_id, 'dead', 40);
     await pruner.pruneEnded();
     assert.equal((await kept(store, listener_id, 'delivered')).length, 1_300, 'too few to be worth it');
     pruner.ended(listener_id, 'delivered');
@@ -104,8 +104,8 @@ forEachStore((fixture) => {
     const row = { listener_id: 'dc_1', state: 'failed' as const, payload_bytes: 100, created_at_ms };
     await storeMany(store, 40, row);
     const options = { store, clock, logger: silentLogger, keptBytes: 1_050 };
-    const pruner = new DeliveryPruner({ ...options, kept: { delivered: 50, undelivered: 30 } });
-    pruner.ended('dc_1', 'undelivered', 40);
+    const pruner = new DeliveryPruner({ ...options, kept: { delivered: 50, dead: 30 } });
+    pruner.ended('dc_1', 'dead', 40);
     await pruner.pruneEnded(1);
     const failed = await kept(store, 'dc_1', 'failed');
     assert.deepEqual([failed.length, failed[0]], [10, created_at_ms + 30]);
@@ -131,7 +131,7 @@ forEachStore((fixture) => {
     });
     await storeDelivery(store, { listener_id: 'wh_0', state: 'queued', created_at_ms: oldMs });
     await storeMany(store, 8, { listener_id: 'wh_119', state: 'delivered', created_at_ms: nowMs });
-    await prunerOf(clock, { delivered: 5, undelivered: 5 }).sweep();
+    await prunerOf(clock, { delivered: 5, dead: 5 }).sweep();
     const left = await store.read.selectFrom('deliveries').select(['listener_id', 'state']).execute();
     assert.deepEqual(left.map(({ listener_id, state }) => `${listener_id} ${state}`).sort(), [
       'wh_0 failed',

@@ -3,7 +3,7 @@ import type { Logger } from '#lib/logger.ts';
 import { PeriodicTask } from '#lib/periodic-task.ts';
 import type { Store } from '#storage/store.ts';
 import type { DeliveryState } from '#storage/tables/delivery-tables.ts';
-import { undeliveredStates } from './delivery.ts';
+import { deadStates } from './delivery.ts';
 import {
   changeDeliveries,
   deliveriesBefore,
@@ -15,10 +15,10 @@ import { sweepPayloads } from './dispatch/payload-store.ts';
 import { addRemovedRecords } from './webhooks/webhook-store.ts';
 
 /** How deliveries ended, as far as it matters how many records of them are kept. */
-export type EndedGroup = 'delivered' | 'undelivered';
+export type EndedGroup = 'delivered' | 'dead';
 
 /** Records kept of each listener, at most; those of what was not delivered can be sent again. */
-const keptDefault: Record<EndedGroup, number> = { delivered: 1_000, undelivered: 10_000 };
+const keptDefault: Record<EndedGroup, number> = { delivered: 1_000, dead: 10_000 };
 /** And of the texts of those that were not delivered, so many bytes: of a few of the largest events, or of all small ones. */
 const keptBytesDefault = 1024 * 1024 * 1024;
 /** And none is kept for longer than this; what is held for longer expires. */
@@ -42,7 +42,7 @@ const countedMax = 50_000;
 
 const statesOf: Record<EndedGroup, readonly DeliveryState[]> = {
   delivered: ['delivered'],
-  undelivered: undeliveredStates,
+  dead: deadStates,
 };
 const groups = Object.keys(statesOf) as EndedGroup[];
 
@@ -209,7 +209,7 @@ export class DeliveryPruner {
     await this.#store.transaction(async (tx) => {
       const removed = await removeDeliveries(tx, ids, statesOf[group]);
       // That there were more stays visible.
-      if (group === 'undelivered' && removed > 0 && listenerId.startsWith('wh_'))
+      if (group === 'dead' && removed > 0 && listenerId.startsWith('wh_'))
         await addRemovedRecords(tx, listenerId, removed);
     });
   }

@@ -101,7 +101,7 @@ class Relay {
   }
 
   /**
-   * Resolves with the slot of a connection taken until the resolver has answered: giving up does not stop a resolver.
+   * Resolves a name. The look-up takes the slot of a connection until the resolver answers, because a look-up cannot be cancelled.
    */
   lookup: LookupAll = async (hostname) => {
     const slot = { destroy: () => {} };

@@ -33,7 +33,7 @@ export function nodeHealth(node: NodeStateTable, nowMs: number, unwritable?: str
     return found(
       'paused',
       node.stopping_since_ms,
-      'it is stopping: it finishes what it has begun and takes nothing new',
+      'it is stopping: it finishes its work and accepts nothing new',
       null,
     );
   if (node.clock_state === 'unreliable' && offsetMs !== null)

@@ -39,7 +39,7 @@ async function authenticate(
   reply: FastifyReply,
   options: AuthenticationOptions,
 ): Promise<void> {
-  // Whoever sends a key means the key: a cookie, which browsers add by themselves, does not stand in for a wrong one.
+  // A key in the request is the one that counts: a cookie, which browsers add by themselves, does not replace a wrong key.
   if (request.headers.authorization === undefined) {
     const session = sessionTokenOf(request, options.settings.publicUrl);
     if (session !== undefined) return authenticateSession(request, reply, session, options);
@@ -74,7 +74,7 @@ async function authenticateKey(
   const caller = await findCaller(store.read, bearer);
   if (caller === undefined) throw unauthorized(reply);
   request.caller = { userId: caller.userId, isAdmin: caller.isAdmin, keyId: caller.keyId };
-  // Only for people to look at: a full disk must not keep anybody from reading.
+  // Only shown to users: a full disk must not prevent requests that read.
   noteUse(store, caller, clock.now()).catch((error) =>
     logger.warn({ keyId: caller.keyId, error: toError(error).message }, 'api-key.use-not-recorded'),
   );

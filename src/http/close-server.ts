@@ -10,13 +10,13 @@ interface ClosableServer {
 const lastAnswersMs = 500;
 
 /**
- * Refuses new connections at once and ends idle ones; requests under way go on. The function it answers waits for them
- * until `graceMs` after the beginning, and then cuts off whoever is left: a stop must not depend on how long a caller waits.
+ * Refuses new connections immediately and ends idle ones; requests under way continue. The function it answers waits for them
+ * until `graceMs` after the beginning, and then closes the connections that are left: a stop must not depend on how long a caller waits.
  */
 export function beginClose(server: ClosableServer, graceMs: number): () => Promise<void> {
   const deadlineMs = performance.now() + graceMs;
   const closed = Promise.resolve(server.close());
-  // Whoever waits learns of it.
+  // Callers that wait get an error.
   closed.catch(() => {});
   return async () => {
     const leftMs = Math.max(deadlineMs - performance.now(), lastAnswersMs);

@@ -22,7 +22,7 @@ button, .button { display: inline-block; margin-top: 1.5rem; padding: .65rem 1.2
 :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
 `;
 
-/** Of every page here. Forms go to the service itself; where a browser goes on from there is a link. */
+/** The policy of every page here. Forms go to the service itself; the way on from there is a link. */
 export const pageHeaders = {
   'content-type': 'text/html; charset=utf-8',
   'content-security-policy': `default-src 'none'; style-src 'sha256-${createHash('sha256').update(style).digest('base64')}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'`,
@@ -57,11 +57,11 @@ export function formPage(form: {
       : `<p class="problem" role="alert">Something is missing: see below. Secrets have to be typed again.</p>`;
   return page(
     `Connect ${appName}`,
-    `${form.description === '' ? '' : `<p>${text(form.description)}</p>\n`}<p>${text(form.asks)} Go on only if you expect this.</p>${wrong}
+    `${form.description === '' ? '' : `<p>${text(form.description)}</p>\n`}<p>${text(form.asks)} Continue only if you expect this.</p>${wrong}
 <form method="post" autocomplete="off">
 <input type="hidden" name="form_token" value="${text(form.formToken)}">
 ${inputs.join('\n')}
-<button type="submit">${goesOn ? `Go on to ${text(appName)}` : 'Connect'}</button>
+<button type="submit">${goesOn ? `Continue to ${text(appName)}` : 'Connect'}</button>
 </form>`,
   );
 }

@@ -1,10 +1,10 @@
 import type { IncomingMessage } from 'node:http';
 
-/** What is read of a body nobody wants; a larger one is hung up on. */
+/** Maximum that is read of an unwanted body. The connection of a larger one is closed. */
 const drainedBytesMax = 64 * 1024 * 1024;
 
 /**
- * Reads the rest of a body and throws it away. Whoever is still sending when the connection is closed often never sees
+ * Reads the rest of a body and discards it. A caller that is still sending when the connection is closed often never sees
  * the answer, only that the connection broke. Resolves at the end of the body, of the connection, or of our patience.
  */
 export function drainBody(request: IncomingMessage): Promise<void> {

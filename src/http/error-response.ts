@@ -53,7 +53,7 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
   run_over: {
     status: 410,
     meaning:
-      'The run has gone on, or ended: it does not wait here any more (only from resume and cancel URLs).',
+      'The run has continued or ended: it no longer waits at this link (only from resume and cancel URLs).',
   },
   account_dead: {
     status: 409,
@@ -198,7 +198,7 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
   oauth_client_missing: {
     status: 400,
     meaning:
-      'The owner has no OAuth client for this app (any more); details.registration may say what to register, then PUT …/oauth_client.',
+      'The owner has no OAuth client for this app; details.registration may say what to register, then PUT …/oauth_client.',
   },
   grant_refused: {
     status: 400,

@@ -5,7 +5,7 @@ import { beginClose } from './close-server.ts';
 import type { ServiceDoor } from './service-door.ts';
 
 /**
- * The server from its first request to its last. It stops in two parts: first it takes nothing new, and when runs have ended or were given
+ * The server from its first request to its last. It stops in two parts: first it accepts nothing new, and when runs have ended or were given
  * back, those who wait for them are answered.
  */
 export class ListeningServer {

@@ -19,7 +19,7 @@ export function sendMissingPage(request: FastifyRequest, reply: FastifyReply): F
     .send(
       messagePage({
         title: 'Page not found',
-        text: 'This service has no page at this address. Check the link, or start at Home.',
+        text: 'This service has no page at this URL. Check the link, or start at Home.',
         detail: shown,
         links: [
           { label: 'Home', path: '/' },

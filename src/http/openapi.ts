@@ -4,7 +4,7 @@ import { Type } from 'typebox';
 import type { App } from './route-support.ts';
 
 const referencePrefix = '/docs/api';
-// Everything the page needs comes from here; it may call nobody else.
+// Everything the page needs comes from here; it may request nothing from other hosts.
 const referencePolicy =
   "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; " +
   "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";

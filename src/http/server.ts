@@ -132,7 +132,7 @@ function withDollar(path: string): string {
 /** JSON and nothing else, in the scope of the API only: endpoints take any bytes. */
 function readJsonBodies(api: App): void {
   api.removeAllContentTypeParsers();
-  // Refuses `__proto__`, which nobody means well.
+  // Refuses `__proto__`, which only attacks use.
   const parse = api.getDefaultJsonParser('error', 'error');
   api.addContentTypeParser('application/json', { parseAs: 'string' }, (request, body, done) => {
     if (body === '') return done(null, undefined);

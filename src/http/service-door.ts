@@ -35,7 +35,7 @@ export class ServiceDoor implements EgressDoor {
     this.#publicUrl = options.publicUrl;
     this.#server = createServer((request, response) => this.#answer(request, response));
     this.#server.requestTimeout = requestTimeoutMs;
-    // One request for each connection: none is idle, and nobody has to tell when one may go.
+    // One request per connection: no connection is idle, so none has to be tracked.
     this.#server.maxRequestsPerSocket = 1;
   }
 

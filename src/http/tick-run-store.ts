@@ -7,7 +7,7 @@ import type { TickRunState, TickTable } from '#storage/tables/source-tables.ts';
 import { runStates } from '#storage/tables/workflow-tables.ts';
 import { runFailure } from '#workflows/runs/run-failure.ts';
 
-/** `lost`: no end of it was recorded, and it is not queued any more. `not_kept`: a run of a workflow that is no longer kept. */
+/** `lost`: no end of it was recorded, and it is no longer queued. `not_kept`: a run of a workflow that is no longer kept. */
 export const shownTickRunStates = [...runStates, 'lost', 'not_kept'] as const;
 export type ShownTickRunState = (typeof shownTickRunStates)[number];
 

@@ -19,12 +19,12 @@ import type { Store } from '#storage/store.ts';
 import type { IdempotencyKeyTable } from '#storage/tables/idempotency-tables.ts';
 import type { SourceEndpoint } from './resolve-endpoint.ts';
 
-/** Requests of one source whose callers wait for its reply, in this process. */
+/** Maximum requests of one source that wait for a reply in this process. */
 const waitingForReplyMax = 256;
 
-/** Half of the time for which the node with the turn remembers that other nodes accept requests too. */
+/** Half of the time for which the owner of a lane remembers that other nodes accept requests too. */
 const noticedForMs = throughOthersMs / 2;
-/** Pauses between looks whether it was taken double up to this: half a second in all. A node with so much to do has nothing overtake. */
+/** Maximum pause between two checks whether the job was claimed. Pauses double up to this, half a second in total. */
 const noticePauseMaxMs = 256;
 
 /** The job of a request; `node` when that node runs it from the start. */
@@ -73,8 +73,8 @@ export class RequestAcceptor {
   }
 
   /**
-   * Resolves when the request is on disk; with false when one with this key is there already. Throws `source_busy` when too
-   * many requests wait for this source already, `unknown_endpoint` when the source is gone.
+   * Resolves when the request is on disk, with false when there is already a request with this key. Throws `source_busy` when too
+   * many requests wait for this source, `unknown_endpoint` when the source was deleted.
    * @param event JSON text of the argument of `run`
    */
   async accept(endpoint: SourceEndpoint, event: string, key?: RequestKey): Promise<boolean> {
@@ -86,10 +86,10 @@ export class RequestAcceptor {
   }
 
   /**
-   * The component's reply; without one when it ended, or its turn did not come in time. Undefined when a request with this key
-   * is there already. Throws `UnavailableError` when the run was interrupted: it will be run again, without anybody who waits. Where the turn of the
-   * source is this node's, the job never leaves this process, where the caller waits: beyond what may wait here, the request
-   * is refused. Else it goes through the store, and its reply comes back through it.
+   * The component's reply. Its `reply` is undefined when the run ended without one, or did not begin in time. Undefined: there is
+   * already a request with this key. Throws `UnavailableError` when the run was interrupted; it will run again, without the caller.
+   * If this node owns the lane of the source, the job stays in this process, and the request is refused when too many wait here.
+   * If another node does, job and reply go through the store.
    */
   async acceptAndAwait(
     endpoint: SourceEndpoint,
@@ -99,7 +99,7 @@ export class RequestAcceptor {
   ): Promise<{ jobId: string; reply: HttpReply | undefined } | undefined> {
     const isHere = this.#pool.hasTurn(endpoint.lane);
     const elsewhere = this.#elsewhere.get(endpoint.sourceId) ?? 0;
-    // Together: the turn may come to this node, or leave it, while callers wait.
+    // Both counts together: this node may take or lose the lane while callers wait.
     if (!isHere && elsewhere + this.#pool.stayingIn(endpoint.lane) >= waitingForReplyMax)
       throw tooMany(waitingForReplyMax, this.#clock.now());
     if (isHere && !this.#pool.hasRoomToStay(endpoint.lane, waitingForReplyMax - elsewhere)) {
@@ -112,7 +112,7 @@ export class RequestAcceptor {
     });
     const keyed = key && keyRow(key, { jobId: job.id, nowMs: job.nowMs, accepted: false });
     const answer = Promise.withResolvers<HttpReply | undefined>();
-    // It may come while the request is still on its way to the disk, or was refused there.
+    // The reply may arrive before the request is on disk, or after the store refused it.
     answer.promise.catch(() => {});
     // This node cannot see when a run on another node begins, so one timer covers both the wait for its turn and the run.
     const patienceMs = isHere ? this.#replyTimeoutMs : 2 * this.#replyTimeoutMs;
@@ -164,7 +164,7 @@ export class RequestAcceptor {
     else this.#elsewhere.set(sourceId, count);
   }
 
-  /** It waits for its turn, on whichever node that is. False: its key is there already. */
+  /** Leaves the job to the node that owns the lane. False: there is already a request with its key. */
   async #leaveInStore(
     { sourceId, lane }: SourceEndpoint,
     job: NewJob<'run_source'>,
@@ -181,8 +181,9 @@ export class RequestAcceptor {
   }
 
   /**
-   * The node that has the turn of a lane runs what it accepts itself at once, until it learns that other nodes accept too. So the first
-   * request of some time is answered when it was taken from the store: one that is sent after that answer comes after it on every node.
+   * The owner of a lane runs its own requests immediately, until it learns that other nodes accept requests too. So the first
+   * request here in a while is answered only after the owner claimed it. A request that is sent after that answer runs after it,
+   * whichever node accepts it.
    */
   async #noticed(lane: string, jobId: string): Promise<void> {
     const nowMs = performance.now();
@@ -193,7 +194,7 @@ export class RequestAcceptor {
       if (atMs <= nowMs - noticedForMs) this.#noticedAtMs.delete(other);
     for (let pauseMs = 2; pauseMs <= noticePauseMaxMs; pauseMs *= 2) {
       await new Promise((resolve) => setTimeout(resolve, pauseMs));
-      // A store that is away does not undo that the request is on disk.
+      // If the store is unavailable now, the request is still on disk.
       if (!(await isQueued(this.#store.read, jobId).catch(() => false))) return;
     }
   }
@@ -215,7 +216,7 @@ export class RequestAcceptor {
     };
   }
 
-  /** The node that accepts it runs it: the row is leased from birth, and no claim is needed. False: its key is there already. */
+  /** The node that accepts the request runs it: the row is inserted as leased. False: there is already a request with its key. */
   async #runHere(
     job: NewJob<'run_source'>,
     bytes: number,
@@ -224,7 +225,7 @@ export class RequestAcceptor {
     const { writes } = this.#store;
     const invocation: NewInvocation = { job, node: this.#pool.node };
     if (key !== undefined) {
-      // It runs when its key is known to be on disk: only then is it known to be the first with it.
+      // The job starts when its key is on disk, because only then is it known to be the first with that key.
       if (!(await writes.submit(this.#writeOnce, { item: invocation, key }))) return false;
       this.#pool.run({ ...leased(job, bytes), ...options });
     } else if (writes.healthy) {
@@ -232,7 +233,7 @@ export class RequestAcceptor {
       this.#pool.run({ ...leased(job, bytes), ...options, unpersisted });
       await unpersisted.onDisk;
     } else {
-      // What a store that fails would refuse does not run.
+      // The store is failing: the job starts only if its write succeeds.
       await writes.submit(this.#write, invocation);
       this.#pool.run({ ...leased(job, bytes), ...options });
     }
@@ -247,13 +248,13 @@ function interrupted(): UnavailableError {
   );
 }
 
-/** Seconds after which it is worth trying again. */
+/** The `retry_after` of a refused request. */
 const tryAgainSeconds = 5;
 
 function tooMany(limit: number, nowMs: number): CallerError {
   return new CallerError(
     'source_busy',
-    'too many requests are waiting for this source: it takes more when it has worked some off',
+    'too many requests are waiting for this source; try again in a few seconds',
     { limit, retry_after: tryAgainSeconds, reset_at: Math.ceil(nowMs / 1000) + tryAgainSeconds },
   );
 }

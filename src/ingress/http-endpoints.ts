@@ -40,7 +40,7 @@ export interface IngressOptions {
 interface KeyedRequest {
   /** Id of its `Idempotency-Key`. */
   keyId: string;
-  /** The key in the address of the endpoint. */
+  /** The key in the endpoint URL. */
   address: string;
   request: FastifyRequest;
   reply: FastifyReply;
@@ -216,7 +216,7 @@ function sendMissingEndpoint(key: string, reply: FastifyReply): FastifyReply {
     .send(
       messagePage({
         title: 'Endpoint not found',
-        text: 'No active source or workflow receives requests at this address.',
+        text: 'No active source or workflow receives requests at this URL.',
       }),
     );
 }

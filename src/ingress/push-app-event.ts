@@ -307,7 +307,7 @@ function tooMany(sourceId: string | undefined, nowMs: number): CallerError {
   const what =
     sourceId === undefined
       ? 'too many events are on their way to their sources'
-      : `too many runs of ${sourceId} are waiting: deactivate it, or wait until it has worked some off`;
+      : `too many runs of ${sourceId} are waiting: deactivate the source, or wait until some have run`;
   return new CallerError('source_busy', `${what}; the event was delivered to no source`, {
     ...(sourceId === undefined ? {} : { source: sourceId }),
     limit: sourceId === undefined ? fanningMax.jobs : waitingMax,

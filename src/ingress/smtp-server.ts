@@ -19,7 +19,7 @@ const connectionsMax = 200;
 const connectionsPerAddressMax = 20;
 /** Of one mail; a sender sends the others with another one. */
 const recipientsMax = 50;
-/** Unknown addresses in one connection: whoever guesses has to connect again. */
+/** Maximum unknown addresses in one connection, so that a sender that guesses has to connect again. */
 const unknownRecipientsMax = 10;
 /** All mails that are being received, parsed and stored; beyond that a sender is told to try again. */
 const mailMemoryBytes = 160 * 1024 * 1024;

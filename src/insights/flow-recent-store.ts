@@ -4,7 +4,7 @@ import type { Store } from '#storage/store.ts';
 /** Things in one statement. */
 const keysPerStatement = 100;
 /** States of deliveries that failed. Deliveries that a user cancelled are not among them. */
-export const deadStates = sql.raw(`'failed', 'blocked', 'dropped', 'expired'`);
+export const failedStates = sql.raw(`'failed', 'blocked', 'dropped', 'expired'`);
 
 /** What the newest rows of one thing come to: those of one kind among them. Times are epoch ms. */
 export interface Recent {
@@ -27,7 +27,7 @@ export interface RecentOptions {
   rowsMax: number;
 }
 
-/** Deliveries to each of these listeners, by subscription. Failed: undelivered, or waiting for another attempt. */
+/** Deliveries to each of these listeners, by subscription. Failed: dead letters, and deliveries that wait for another attempt. */
 export function recentDeliveries(
   store: Pick<Store, 'hasLateralJoins' | 'read'>,
   listenerIds: readonly string[],
@@ -39,7 +39,7 @@ export function recentDeliveries(
     key: sql.raw('r.listener_id = k.id'),
     time: 'created_at_ms',
     part: sql.raw('d.subscription_id'),
-    failed: sql`d.state in (${deadStates}) or (d.state = 'queued' and d.attempts > 0)`,
+    failed: sql`d.state in (${failedStates}) or (d.state = 'queued' and d.attempts > 0)`,
   });
 }
 

@@ -4,7 +4,7 @@ import type { Db } from '#storage/store.ts';
 import type { WebhookState } from '#storage/tables/delivery-tables.ts';
 import type { SourceState } from '#storage/tables/source-tables.ts';
 import type { TriggerKind, WorkflowState } from '#storage/tables/workflow-tables.ts';
-import { deadStates, inParts } from './flow-recent-store.ts';
+import { failedStates, inParts } from './flow-recent-store.ts';
 
 /** Statements of the flow map. Each looks at a bounded number of rows, found by an index. */
 
@@ -265,7 +265,7 @@ export interface DeadLetters {
   count: number;
 }
 
-/** Deliveries of an owner that ended undelivered: of the newest thousand records, how many by subscription. */
+/** Dead letters of an owner by subscription, among the newest thousand records. */
 export async function deadLettersBySubscription(db: Db, ownerId: string): Promise<DeadLetters[]> {
   const newest = db
     .selectFrom('deliveries')
@@ -280,7 +280,7 @@ export async function deadLettersBySubscription(db: Db, ownerId: string): Promis
   const rows = await db
     .selectFrom(newest)
     .select(({ fn }) => ['newest.listener_id', 'newest.subscription_id', fn.countAll<number>().as('count')])
-    .where(sql<boolean>`newest.state in (${deadStates})`)
+    .where(sql<boolean>`newest.state in (${failedStates})`)
     .groupBy(['newest.listener_id', 'newest.subscription_id'])
     .execute();
   return rows.map((row) => ({ ...row, count: Number(row.count) }));

@@ -45,7 +45,7 @@ forEachStore((fixture) => {
     assert.deepEqual(await waitingDeliveries(store.read, ownerId), { count: 2, oldestAtMs: 300 });
   });
 
-  test('undelivered is what nobody wished for: not what was cancelled or skipped', async () => {
+  test('cancelled and skipped deliveries do not count as dead letters', async () => {
     const { store } = fixture;
     for (const state of [
       'failed',

@@ -8,7 +8,7 @@ const lookedThroughMax = 10_000;
 /** Of each kind of thing that needs attention, so many are named. */
 export const namedMax = 5;
 /** Failed deliveries, without those that a user cancelled. */
-const deadStates: readonly DeliveryState[] = ['failed', 'blocked', 'dropped', 'expired'];
+const failedStates: readonly DeliveryState[] = ['failed', 'blocked', 'dropped', 'expired'];
 
 export interface Waiting {
   count: number;
@@ -64,7 +64,7 @@ async function boundedCount(rows: Promise<readonly unknown[]>): Promise<number> 
   return (await rows).length;
 }
 
-/** Deliveries that ended undelivered, of which a record is kept. */
+/** Dead letters of which a record is kept. */
 export function countDeadLetters(db: Db, ownerId: string): Promise<number> {
   return boundedCount(
     db
@@ -73,7 +73,7 @@ export function countDeadLetters(db: Db, ownerId: string): Promise<number> {
       .where('owner_id', '=', ownerId)
       .where('ended_at_ms', 'is not', null)
       .where('state', '<>', 'delivered')
-      .where('state', 'in', deadStates)
+      .where('state', 'in', failedStates)
       .limit(countedMax)
       .execute(),
   );

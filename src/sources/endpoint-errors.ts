@@ -2,7 +2,7 @@ import { CallerError } from '#lib/errors.ts';
 
 /** The error for requests to an endpoint without a source or workflow, also when it was deleted. */
 export function unknownEndpoint(): CallerError {
-  return new CallerError('unknown_endpoint', 'there is no active endpoint at this address');
+  return new CallerError('unknown_endpoint', 'there is no active endpoint at this URL');
 }
 
 /** What a caller is told whose request was taken and then deleted with its source or workflow. */

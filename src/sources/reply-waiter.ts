@@ -1,12 +1,34 @@
 import type { HttpReply } from '#runner/call-outcome.ts';
 
-/** How a waiting HTTP request is answered. */
+/** Answers an HTTP request that waits for the reply of a run. */
 export interface ReplyWaiter {
-  /** Its turn has come: from now on the deadline of a run bounds the wait. */
+  /** The run has started: from now on its deadline bounds the wait. */
   started(): void;
   respond(reply: HttpReply): void;
-  /** The run is over and the component did not respond. */
+  /** The run ended without a response. */
   ended(reason: string): void;
-  /** The run did not come to its end here (the service stops, the store is away): it will be run again later. */
+  /** The run was interrupted (the service is stopping, the store is unavailable), and will run again later. */
   interrupted(): void;
+}
+
+/** Two waiters for one reply. */
+export function both(one: ReplyWaiter, other: ReplyWaiter): ReplyWaiter {
+  return {
+    started() {
+      one.started();
+      other.started();
+    },
+    respond(reply) {
+      one.respond(reply);
+      other.respond(reply);
+    },
+    ended(reason) {
+      one.ended(reason);
+      other.ended(reason);
+    },
+    interrupted() {
+      one.interrupted();
+      other.interrupted();
+    },
+  };
 }

@@ -16,14 +16,15 @@ import type { Store } from '#storage/store.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
 import type { Deployment } from './deployment.ts';
 import { unknownEndpoint } from './endpoint-errors.ts';
-import { errorEvent, eventsOfOutcome } from './outcome-events.ts';
-import type { ReplyWaiter } from './reply-waiter.ts';
+import { endOfInvocation, failureText, type InvocationLimits, isProcessCrash } from './invocation-end.ts';
+import { errorEvent } from './outcome-events.ts';
+import { both, type ReplyWaiter } from './reply-waiter.ts';
 import { type InvocationEnd, type SettleResult, settleInvocations } from './settle-invocation.ts';
 import type { Lane, SourceLanes } from './source-lanes.ts';
 import type { SourceReplies } from './source-replies.ts';
 import { findSource, readComponentDb } from './source-store.ts';
 
-/** Answers what code of a source asks for while it runs: data stores and files of its owner. */
+/** Answers the host calls of a source: data stores and files of its owner. */
 export type SourceHostCalls = (ownerId: string, hostCall: HostCall) => Promise<HostCallAnswer>;
 
 /** Keeps the reply of a run whose request had an idempotency key. */
@@ -31,7 +32,7 @@ export interface ReplyKeeper {
   recorder(key: { id: string; jobId: string; ownerId: string }, options: { isPrivate: boolean }): ReplyWaiter;
 }
 
-/** Outcomes of one source that may wait for the store while its next run goes on. */
+/** Maximum outcomes of one source that wait for the store while its next run is under way. */
 const unsettledMax = 64;
 /** Runs sources: jobs of kind `run_source`, and the hooks of a deployment. */
 export class SourceRuns implements JobHandler {
@@ -41,7 +42,7 @@ export class SourceRuns implements JobHandler {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #node: string;
-  readonly #limits: { deadlineMs: number; memoryMb: number; componentDbBytesMax: number };
+  readonly #limits: InvocationLimits;
   readonly #settle: BatchWrite<InvocationEnd, SettleResult>;
   readonly #lanes: SourceLanes;
   readonly #replies: SourceReplies;
@@ -62,7 +63,7 @@ export class SourceRuns implements JobHandler {
     replies: SourceReplies;
     hostCalls: SourceHostCalls;
     keptReplies: ReplyKeeper;
-    limits: { deadlineMs: number; memoryMb: number; componentDbBytesMax: number };
+    limits: InvocationLimits;
   }) {
     this.#store = options.store;
     this.#runner = options.runner;
@@ -86,7 +87,7 @@ export class SourceRuns implements JobHandler {
     if (options.anywhere === true) this.#replies.await(jobId, waiter);
   }
 
-  /** The job of a caller whose run may be anywhere is on disk. */
+  /** The job of a caller whose run may be on another node is on disk. */
   storedAnywhere(jobId: string): void {
     this.#replies.stored(jobId);
   }
@@ -118,12 +119,12 @@ export class SourceRuns implements JobHandler {
     }
   }
 
-  /** For a reply that is not for a caller who waits in this process. */
+  /** Adds the waiters of a reply for a caller on another node, and of one that is kept for repeated requests. */
   #awaitElsewhere(job: LeasedJob, { reply_to, key_id, is_private }: JobPayloads['run_source']): void {
     const waiters: ReplyWaiter[] = [];
     if (reply_to !== undefined && reply_to !== this.#node)
       waiters.push(this.#replies.waiterAt(reply_to, job.id));
-    // The node of the caller keeps the reply too, but may be gone.
+    // The caller's node keeps the reply too, but may be lost.
     if (key_id !== undefined && !this.#waiters.has(job.id))
       waiters.push(
         this.#kept.recorder(
@@ -148,7 +149,7 @@ export class SourceRuns implements JobHandler {
     await this.#failOutside(source, error, { redact: (text) => text, originalEvent, tick });
   }
 
-  /** Runs a hook; its emits, db writes and logs are stored when it finished, logs and the error also when it threw. */
+  /** Runs a hook and stores its emits, db writes and logs. If it threw, only its logs and the error are stored. */
   async runHook(
     deployment: Deployment,
     hook: 'deploy' | 'activate' | 'deactivate',
@@ -158,12 +159,15 @@ export class SourceRuns implements JobHandler {
     const lane = this.#lanes.of(source.id);
     const db = await readComponentDb(this.#store.read, source.id);
     const outcome = await this.call(deployment, { kind: 'hook', hook }, db);
-    // No process was free, or the service stops: nothing ran, so nothing is stored or counted.
+    // No process was free, or the service is stopping: the hook did not run, so nothing is stored or counted.
     if (outcome.status === 'cancelled') return outcome;
-    const end = this.#endOf(deployment, outcome, { originalEvent: undefined, hops: 0, isStale: () => false });
+    const end = endOfInvocation(deployment, outcome, {
+      ...{ db: lane.db, limits: this.#limits, nowMs: this.#clock.now() },
+      ...{ originalEvent: undefined, hops: 0, isStale: () => false },
+    });
     const result = await this.#store.writes.submit(this.#settle, end);
     if (result.settled) this.#bus.publish(result.stored);
-    // Runs that go on meanwhile (a vendor's verification request) see what the hook has set from now on.
+    // Concurrent runs (a vendor's verification request) see from now on what the hook has set.
     if (lane.db !== undefined) lane.db = { ...lane.db, ...end.dbSets };
     this.#logger.info(
       {
@@ -178,7 +182,7 @@ export class SourceRuns implements JobHandler {
     return outcome;
   }
 
-  /** One call into the code of a deployment, nothing stored. */
+  /** Calls the code of a deployment, and stores nothing. */
   call(
     deployment: Deployment,
     call: UserCall,
@@ -228,7 +232,7 @@ export class SourceRuns implements JobHandler {
     if (result.settled) this.#bus.publish(result.stored);
   }
 
-  /** An error that code of a source left behind after its runs: no run is to blame, so it is told beside them. */
+  /** Reports an error that the code of a source threw after its runs. It belongs to no run. */
   async unattributedError(sourceId: string, error: UserCodeError): Promise<void> {
     const deployment = await this.#lanes.deploymentOf(this.#lanes.of(sourceId));
     if (deployment === undefined) return;
@@ -236,7 +240,7 @@ export class SourceRuns implements JobHandler {
     await this.#failOutside(source, error, { redact, originalEvent: undefined });
   }
 
-  /** An error without a run that settles with it: on `$errors`, and the source is failing. */
+  /** Emits an error without a run on `$errors`, and marks the source as failing. */
   async #failOutside(
     source: SourceTable,
     error: UserCodeError,
@@ -281,12 +285,12 @@ export class SourceRuns implements JobHandler {
       db,
       {
         signal,
-        // Of several in one process that ended, the one at fault is not known: alone, it is.
+        // A job whose process ended runs alone, so that the job at fault is found.
         alone: (job.blames ?? 0) > 0,
         ...(waiter === undefined ? {} : { onRespond: (reply) => waiter.respond(reply) }),
       },
     );
-    // Not the code's fault, and not counted: the service stops, the source changed, or no process was free.
+    // Not a fault of the code, and not counted: the service is stopping, the source changed, or no process was free.
     if (outcome.status === 'cancelled') {
       throw new UnavailableError('overloaded', outcome.error?.message ?? 'the run was cancelled');
     }
@@ -296,18 +300,19 @@ export class SourceRuns implements JobHandler {
       return;
     }
     if (job.unpersisted?.refused === true) {
-      // While it ran. What it set was never handed on: the next run starts from what is stored.
+      // The store refused the job while it ran. Its state is dropped: the next run starts from what is stored.
       this.#logger.warn({ source: lane.sourceId, job: job.id }, 'source.run-refused');
       return;
     }
-    const end = this.#endOf(deployment, outcome, {
+    const end = endOfInvocation(deployment, outcome, {
+      ...{ db: lane.db, limits: this.#limits, nowMs: this.#clock.now() },
       originalEvent: payload.event,
       hops: payload.hops,
       isStale: () => lane.epoch !== epoch,
       isRun: true,
       tick: payload.tick,
     });
-    // Dropped while the code ran: the next run reads it from the store.
+    // Undefined: it was dropped while the code ran, and the next run reads it from the store.
     if (lane.db !== undefined) lane.db = { ...lane.db, ...end.dbSets };
     const lasting = job.lane === lane.sourceId ? { ...end, lane: job.lane } : end;
     const settled = endJob(job, lasting, (jobEnd) => this.#settleEnd(lane, job, deployment, outcome, jobEnd));
@@ -331,7 +336,7 @@ export class SourceRuns implements JobHandler {
     try {
       result = await this.#store.writes.submit(this.#settle, end);
     } catch (error) {
-      // Later runs of this lane have seen a state that is not on disk: none of them may be stored.
+      // Later runs of this lane saw state that is not on disk, so none of their outcomes may be stored.
       lane.epoch += 1;
       lane.db = undefined;
       throw error;
@@ -363,65 +368,7 @@ export class SourceRuns implements JobHandler {
     );
   }
 
-  #endOf(
-    deployment: Deployment,
-    outcome: CallOutcome,
-    options: {
-      originalEvent: string | undefined;
-      hops: number;
-      isStale: () => boolean;
-      /** False for hooks, whose failures refuse the change that they belong to. */
-      isRun?: boolean;
-      tick?: InvocationEnd['tick'] | undefined;
-    },
-  ): InvocationEnd {
-    const { source, shape, redact } = deployment;
-    const nowMs = this.#clock.now();
-    // What a process did that was lost is not known, so nothing of it is kept.
-    const known = isProcessCrash(outcome) ? { ...outcome, emits: [], dbSets: {} } : outcome;
-    const checked = this.#withinDbLimit(source.id, known);
-    return {
-      sourceId: source.id,
-      emission: {
-        emitterId: source.id,
-        ...(shape.dedupe === undefined ? {} : { dedupe: shape.dedupe }),
-        hops: options.hops,
-        events: eventsOfOutcome(checked, { redact, originalEvent: options.originalEvent, nowMs }),
-      },
-      dbSets: checked.dbSets,
-      usage: usageOf(source.owner_id, nowMs, {
-        invocations: 1,
-        computeMs: Math.ceil(outcome.durationMs),
-        memoryMb: this.#limits.memoryMb,
-      }),
-      isStale: options.isStale,
-      ...(options.isRun === true && {
-        run: { failure: failureOf(checked, redact), revision: deployment.revision },
-      }),
-      ...(options.tick === undefined ? {} : { tick: options.tick }),
-    };
-  }
-
-  /** A db that would grow beyond its limit is not written; the run is told so on `$errors`. */
-  #withinDbLimit(sourceId: string, outcome: CallOutcome): CallOutcome {
-    const sets = Object.entries(outcome.dbSets);
-    if (sets.length === 0) return outcome;
-    const merged = { ...this.#lanes.of(sourceId).db, ...outcome.dbSets };
-    const size = Object.entries(merged).reduce((sum, [key, value]) => sum + key.length + value.length, 0);
-    if (size <= this.#limits.componentDbBytesMax) return outcome;
-    return {
-      ...outcome,
-      dbSets: {},
-      status: 'limit_exceeded',
-      error: outcome.error ?? {
-        name: 'ComponentDbLimitError',
-        message: `$.service.db would hold ${size} bytes, more than ${this.#limits.componentDbBytesMax}: nothing that this run set was kept`,
-        stack: '',
-      },
-    };
-  }
-
-  /** The process ended under the run: nothing is stored, and the invocation runs again (after a pause). */
+  /** The process ended during the run: nothing is stored, and the invocation runs again after a pause. */
   async #runAgainLater(lane: Lane, job: LeasedJob, outcome: CallOutcome): Promise<void> {
     await job.unpersisted?.write();
     const nowMs = this.#clock.now();
@@ -440,7 +387,7 @@ export class SourceRuns implements JobHandler {
     );
   }
 
-  /** What the source was configured with is not there any more (a deleted account): the run ends as an error event. */
+  /** The configuration of the source is no longer valid (a deleted account): the run ends with an error event. */
   async #refuseRun(
     lane: Lane,
     job: LeasedJob,
@@ -475,7 +422,7 @@ export class SourceRuns implements JobHandler {
   }
 }
 
-/** Stores the end of a job: with the row of the job or, when that is not on its way to the disk yet, in its place. */
+/** Stores the end of a job. If the row of the job is not written yet, the end is stored in its place. */
 function endJob<T>(
   job: LeasedJob,
   end: InvocationEnd,
@@ -489,32 +436,6 @@ function endJob<T>(
   return settled;
 }
 
-function both(one: ReplyWaiter, other: ReplyWaiter): ReplyWaiter {
-  return {
-    started() {
-      one.started();
-      other.started();
-    },
-    respond(reply) {
-      one.respond(reply);
-      other.respond(reply);
-    },
-    ended(reason) {
-      one.ended(reason);
-      other.ended(reason);
-    },
-    interrupted() {
-      one.interrupted();
-      other.interrupted();
-    },
-  };
-}
-
-/** The process itself was lost, so nothing the run did is known. */
-function isProcessCrash(outcome: CallOutcome): boolean {
-  return outcome.status === 'exited' || outcome.status === 'out_of_memory';
-}
-
 function once(work: () => void): () => void {
   let isDone = false;
   return () => {
@@ -522,19 +443,6 @@ function once(work: () => void): () => void {
     isDone = true;
     work();
   };
-}
-
-/** Why a run counts as failed; null: it succeeded. */
-function failureOf(
-  { status, error }: Pick<CallOutcome, 'status' | 'error'>,
-  redact: (text: string) => string,
-): string | null {
-  if (error !== undefined) return failureText(error, redact);
-  return status === 'finished' ? null : `the run ended as ${status}`;
-}
-
-function failureText({ name, message }: UserCodeError, redact: (text: string) => string): string {
-  return redact(`${name}: ${message}`);
 }
 
 function replyReason(outcome: CallOutcome): string {

@@ -4,8 +4,8 @@ import type { Clock } from '#lib/clock.ts';
 import type { Db, Store } from '#storage/store.ts';
 
 /**
- * Runs of one source that may wait in the store, and the bytes of their events. Beyond that its component cannot keep up,
- * and whoever knows its address could fill the disk of all others.
+ * Maximum runs of one source that wait in the store, and the size of their events. Without a limit, a sender that is faster than
+ * the component could fill the disk.
  */
 export const waitingMax = 100_000;
 const waitingBytesMax = 256 * 1024 * 1024;

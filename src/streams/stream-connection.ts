@@ -102,7 +102,7 @@ export class StreamConnection {
     if (this.#ended || !this.isFull) return;
     const taken = Promise.withResolvers<void>();
     const tooSlow = setTimeout(() => {
-      // It takes nothing, so it cannot be told.
+      // The reader does not read, so it cannot get a message.
       this.#response.destroy();
       this.#finish('the reader is too slow');
       taken.resolve();

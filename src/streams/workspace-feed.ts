@@ -26,16 +26,16 @@ export interface WorkspaceFeedOptions {
   clock: Clock;
   logger: Logger;
   workspaceId: string;
-  /** Between looks for what no notification told. */
+  /** Interval of the poll for events without a notification. */
   lookEveryMs: number;
   onEnd: () => void;
 }
 
-/** Where the feed is in the events of one emitter. */
+/** The position of the feed in the events of one emitter. */
 interface Position {
-  /** Everything up to here was passed on, or is being read. */
+  /** All events up to this one were sent to readers, or are being read. */
   last: EventId;
-  /** The newest event that was passed on to readers, and their channel. */
+  /** The newest event that was sent to readers, and its channel. */
   sent?: { channel: string; id: EventId };
 }
 
@@ -52,12 +52,12 @@ interface ReaderChannel {
 
 /**
  * All events of a workspace in one order, for all its readers in this process: each event of each emitter once, by
- * ascending id, whichever process stored it, or a `gap` where some may be gone. Events come from the bus; one that does
- * not follow the last one passed on, or that another process stored, makes the feed read its emitter from the store.
+ * ascending id, whichever process stored it, or a `gap` where events may be gone. Events come from the bus. An event that does
+ * not follow the last one sent, or that another process stored, makes the feed read its emitter from the store.
  *
- * The order between emitters is that of arrival here: nothing in the store tells it, because ids are given per emitter
- * and transactions commit in another order than they begin. So a place in the feed is a place for each emitter
- * (`StreamMark`), not one id. Memory: one place per emitter of the workspace, and what is held for a bounded time.
+ * Events of different emitters are in the order of their arrival here. The store has no such order: ids are per emitter,
+ * and transactions do not commit in the order in which they begin. So a position in the feed has one id per emitter
+ * (`StreamMark`). Memory: one position per emitter of the workspace, and events that are held for a bounded time.
  */
 export class WorkspaceFeed {
   readonly #options: WorkspaceFeedOptions;
@@ -113,7 +113,7 @@ export class WorkspaceFeed {
     return this.#recent.mark(this.#options.clock.now());
   }
 
-  /** What was passed on since the mark, by emitter: the feed goes on behind that. */
+  /** The ranges that were sent since the mark, by emitter. The feed itself sends what follows them. */
   missedSince(mark: StreamMark): Omit<MissedRange, 'channel'>[] {
     const missed: Omit<MissedRange, 'channel'>[] = [];
     for (const [emitterId, { last }] of this.#positions) {
@@ -123,14 +123,14 @@ export class WorkspaceFeed {
     return missed;
   }
 
-  /** What is still to be passed on although `missedSince` counts it: it is being read. */
+  /** The events up to these ids are being read, and will still be sent, although `missedSince` includes them. */
   beingRead(): Map<string, EventId> {
     return new Map([...this.#reading].map((id) => [id, this.#positions.get(id)?.last ?? noEvent]));
   }
 
   async #start(): Promise<void> {
     const { bus, store, workspaceId, lookEveryMs } = this.#options;
-    // Subscribed before reading where the emitters are: what is stored from here on is in one of the two.
+    // Subscribes before it reads the positions of the emitters, so that no event falls between the two.
     this.#unsubscribe = bus.subscribeToOwner(workspaceId, {
       event: (event) => this.#arrive(event),
       storedElsewhere: (emitterId) =>
@@ -256,9 +256,9 @@ export class WorkspaceFeed {
     const position = this.#positions.get(emitterId);
     const { last: after, sent } = position ?? { last: noEvent };
     if (compareEventIds(upTo, after) <= 0) return;
-    // From here on who joins has to read up to there itself (`missedSince`), and leaves out what comes (`beingRead`).
+    // A reader that joins from here on reads up to `upTo` itself (`missedSince`), and skips these events here (`beingRead`).
     this.#positions.set(emitterId, { ...position, last: upTo });
-    // A channel that gets its first reader meanwhile is visited too.
+    // A channel that gets its first reader during the loop is visited too.
     for (const [channel, readers] of this.#channels) {
       let before = after;
       const lastSent = sent?.channel === channel ? sent.id : undefined;

@@ -53,7 +53,7 @@ describe('accounts in the dashboard', { skip: chromiumSkip() }, () => {
       page.waitForEvent('popup'),
       page.getByRole('button', { name: button }).click(),
     ]);
-    const goOn = popup.getByRole('button', { name: 'Go on to Testhub' });
+    const goOn = popup.getByRole('button', { name: 'Continue to Testhub' });
     await goOn.waitFor();
     assert.equal(await popup.evaluate('opener === null'), true, 'it could lead our page elsewhere');
     await goOn.click();
@@ -193,7 +193,7 @@ describe('accounts in the dashboard', { skip: chromiumSkip() }, () => {
     const url = await page.getByRole('link', { name: 'Open it' }).getAttribute('href');
     const other = await dashboard.open();
     await other.goto(url ?? '');
-    await other.getByRole('button', { name: 'Go on to Testhub' }).click();
+    await other.getByRole('button', { name: 'Continue to Testhub' }).click();
     await other.getByText('The account is connected').waitFor();
     await page.getByRole('heading', { name: 'elsewhere', level: 1 }).waitFor();
     // The other browser went to the provider, as it should.

@@ -150,7 +150,7 @@ describe('apps in the dashboard', { skip: chromiumSkip() }, () => {
       page.waitForEvent('popup'),
       page.getByRole('button', { name: `Connect at ${name}` }).click(),
     ]);
-    await popup.getByRole('button', { name: `Go on to ${name}` }).click();
+    await popup.getByRole('button', { name: `Continue to ${name}` }).click();
     await page.getByText('Untested', { exact: true }).waitFor();
     await page.goto(`${service.url}/apps/${slug}?tab=client`);
     await page.getByRole('button', { name: 'Delete the client' }).click();

@@ -106,10 +106,10 @@ describe('editing in the browser', { skip: chromiumSkip() }, () => {
     // The service logs nothing, but the browser tells of each answer that is an error.
     dashboard.forgetComplaints();
     await page.getByRole('link', { name: 'Back to the workflow' }).click();
-    await page.getByText('did not deploy that').waitFor();
+    await page.getByText(/Your changes of .* are not deployed\.$/).waitFor();
     await dashboard.screenshot(page, 'workflow-with-draft');
-    await page.getByRole('link', { name: 'Go on editing' }).click();
-    await page.getByText('here it is again').waitFor();
+    await page.getByRole('link', { name: 'Continue editing' }).click();
+    await page.getByText('They are restored here').waitFor();
     await page.getByRole('button', { name: 'Edit step second' }).click();
     await page.getByText('return steps..first;').first().waitFor();
     await write(page, 'second', cell('return steps.first.$return_value + 1;'));
@@ -117,7 +117,7 @@ describe('editing in the browser', { skip: chromiumSkip() }, () => {
     await page.getByText('Deployed. New runs have it').waitFor();
     await page.getByRole('link', { name: 'Back to the workflow' }).click();
     await page.getByRole('heading', { name: 'two steps' }).waitFor();
-    assert.equal(await page.getByText('did not deploy that').count(), 0);
+    assert.equal(await page.getByText(/Your changes of .* are not deployed\.$/).count(), 0);
     dashboard.nothingWrong();
   });
 
@@ -135,9 +135,9 @@ describe('editing in the browser', { skip: chromiumSkip() }, () => {
     }`);
     await write(page, 'only', cell('return 2;'));
     await page.getByRole('link', { name: 'Back to the workflow' }).click();
-    await page.getByText('did not deploy that').waitFor();
+    await page.getByText(/Your changes of .* are not deployed\.$/).waitFor();
     await page.getByRole('button', { name: 'Discard' }).click();
-    await page.getByText('did not deploy that').waitFor({ state: 'detached' });
+    await page.getByText(/Your changes of .* are not deployed\.$/).waitFor({ state: 'detached' });
     dashboard.nothingWrong();
   });
 
@@ -256,7 +256,7 @@ describe('editing in the browser', { skip: chromiumSkip() }, () => {
       void dialog.accept();
     });
     await page.reload();
-    await page.getByText('here it is again').waitFor();
+    await page.getByText('They are restored here').waitFor();
     assert.equal(asked, 'beforeunload');
     await page.getByText("return 'paid '").first().waitFor();
     await page.getByRole('button', { name: 'Discard the changes' }).click();
@@ -352,13 +352,13 @@ describe('editing in the browser', { skip: chromiumSkip() }, () => {
     const theirs = { steps: [{ namespace: 'code', code: cell('return "theirs";') }] };
     assert.equal((await service.api('POST', `/v1/workflows/${workflow.id}/deployments`, theirs)).status, 200);
     await page.getByRole('button', { name: 'Deploy' }).click();
-    const told = page.getByRole('alert', { name: 'Somebody else deployed another version meanwhile' });
+    const told = page.getByRole('alert', { name: 'Another version was deployed in the meantime' });
     await told.getByText('return "theirs";').waitFor();
     await dashboard.screenshot(page, 'edit-conflict');
     dashboard.forgetComplaints();
     const now = (await service.api('GET', `/v1/workflows/${workflow.id}`)).body.data;
     assert.match(now.steps[0].code_raw, /theirs/, 'theirs was not overwritten');
-    await told.getByRole('button', { name: 'Go on with mine on top' }).click();
+    await told.getByRole('button', { name: 'Keep my changes' }).click();
     await page.getByRole('button', { name: 'Deploy' }).click();
     await page.getByText('Deployed. New runs have it').waitFor();
     const after = (await service.api('GET', `/v1/workflows/${workflow.id}`)).body.data;
@@ -432,7 +432,9 @@ describe('editing in the browser', { skip: chromiumSkip() }, () => {
     await page.getByLabel('Word').fill('hello');
     await pasteCode(page, /^Code of the source/, source('second'));
     const changes = page.getByRole('region', { name: 'What happens when it is saved' });
-    await changes.getByText('Its events, its address').waitFor();
+    await changes
+      .getByText('The events, endpoint URL, subscriptions and state of the source stay.')
+      .waitFor();
     await changes.getByText("summary: 'second'").waitFor();
     await dashboard.screenshot(page, 'source-code');
     await page.getByRole('tab', { name: 'Events' }).click();

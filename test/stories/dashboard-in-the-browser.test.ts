@@ -137,9 +137,9 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
     await page.getByRole('button', { name: /number 1/ }).waitFor();
     await page.getByRole('button', { name: 'Pause' }).click();
     await send(2);
-    await page.getByRole('button', { name: 'Go on (1 new)' }).waitFor();
+    await page.getByRole('button', { name: 'Continue (1 new)' }).waitFor();
     assert.equal(await page.getByRole('button', { name: /number 2/ }).count(), 0);
-    await page.getByRole('button', { name: 'Go on' }).click();
+    await page.getByRole('button', { name: 'Continue' }).click();
     await page.getByRole('button', { name: /number 2/ }).waitFor();
     await page.getByLabel('Only events with this text').fill('NUMBER 1');
     await page.getByRole('button', { name: /number 2/ }).waitFor({ state: 'detached' });
@@ -166,7 +166,7 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
     assert.deepEqual([body.data.name, body.data.active], ['changed', false]);
     await page.getByRole('button', { name: 'Delete source' }).click();
     const dialog = page.getByRole('alertdialog');
-    await dialog.getByText('Nobody is subscribed to it.').waitFor();
+    await dialog.getByText('It has no subscribers.').waitFor();
     await page.keyboard.press('Escape');
     await dialog.waitFor({ state: 'detached' });
     await page.getByRole('button', { name: 'Delete source' }).click();

@@ -466,7 +466,7 @@ describe('the command line', () => {
       await ok('invoke', id);
       await dev.says(/ two$/m);
       await writeFile(part, 'export const word = () => {\n');
-      await dev.says(/Not deployed, the version before goes on: .*live-part\.mjs:\d+/);
+      await dev.says(/not deployed, the previous version continues to run: .*live-part\.mjs:\d+/);
       await writeFile(part, "\n\nexport const word = () => { throw new Error('three') };\n");
       await waitFor(() => dev.stderr.match(/is deployed again/g)?.length === 2);
       await ok('invoke', id);

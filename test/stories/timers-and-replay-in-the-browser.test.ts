@@ -112,7 +112,7 @@ describe('timers and replay in the dashboard', { skip: chromiumSkip() }, () => {
     const page = await dashboard.signedIn(`/sources/${source.id}?tab=replay`);
     for (const n of [3, 4, 20]) await page.getByRole('checkbox', { name: `{"n":${n}}` }).check();
     await page
-      .getByLabel('Somebody who is not subscribed')
+      .getByLabel('Listener without a subscription')
       .selectOption({ label: `Webhook: not subscribed <i> (${other.data.id})` });
     await page.getByRole('button', { name: 'Send 3 events to 2 listeners …' }).click();
     const dialog = page.getByRole('alertdialog');

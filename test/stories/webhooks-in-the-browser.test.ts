@@ -65,7 +65,7 @@ describe('webhooks in the dashboard', { skip: chromiumSkip() }, () => {
     });
     const page = await dashboard.signedIn('/');
     await page.getByText('the receiver answered 410 Gone').waitFor();
-    await page.getByRole('link', { name: '3 deliveries ended undelivered' }).click();
+    await page.getByRole('link', { name: '3 deliveries failed' }).click();
     await page
       .getByRole('button', { name: /the receiver answered that it is gone/ })
       .first()

@@ -3,7 +3,7 @@ import { Millrace, MillraceConnectionError } from '#sdk';
 /** A step under test may run for twelve minutes, and its code be built before; Node's own limits of the service are shorter. */
 const answerPatienceMs = 15 * 60_000;
 
-/** Told when a request found that nobody is signed in any more. */
+/** Called when a request found that the session has ended. */
 let onSignedOut = (): void => {};
 
 export function whenSignedOut(listener: () => void): void {

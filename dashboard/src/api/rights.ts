@@ -4,7 +4,7 @@ import { api } from './client.ts';
 import { type Data, useMe } from './queries.ts';
 import { useSession } from './workspace-queries.ts';
 
-/** Of a workspace; nobody is asked for of a user. */
+/** Members of a workspace. A user has none, so there is no request. */
 export function useMembers(ownerId: string | null | undefined) {
   return useQuery({
     queryKey: ['members', ownerId],

@@ -8,7 +8,7 @@ const listPageSize = 100;
 const nextOf = ({ page_info: { count, end_cursor } }: Page<unknown>) =>
   count < listPageSize ? undefined : end_cursor;
 
-/** Who went on to older pages has many: those are not asked for again and again. */
+/** A list with several pages is not refreshed, because each page would be requested again. */
 const whileShort =
   (everyMs: number) =>
   ({ state }: { state: { data?: { pages: unknown[] } | undefined } }) =>

@@ -28,7 +28,7 @@ export function useSession() {
   });
 }
 
-/** Of a workspace; whoever is no workspace has none. */
+/** Members of a workspace. Users have none. */
 export function useProjects(ownerId: string) {
   return useQuery({
     queryKey: ['projects', ownerId],

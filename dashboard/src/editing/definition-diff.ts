@@ -219,7 +219,7 @@ export function triggerText({ type, props, name }: TriggerDraft): string {
           ? 'with an access token of an API client'
           : auth?.type === 'static_bearer_token'
             ? `with ${auth.token === undefined ? 'its' : 'a new'} bearer token`
-            : 'from anybody who knows the address';
+            : 'from any caller that knows the endpoint URL';
       return `HTTP request ${who}${custom_response === true ? '; a step answers' : ''}`;
     }
     case 'timer':

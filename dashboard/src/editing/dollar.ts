@@ -26,11 +26,11 @@ export const stepDollar: readonly Known[] = [
     info: 'What becomes of the run after this step.',
     below: [
       { name: 'exit', detail: '(reason)', info: 'Ends the run after this step, as a success.' },
-      { name: 'delay', detail: '(ms)', info: `Goes on after so many milliseconds. ${urls}` },
+      { name: 'delay', detail: '(ms)', info: `Pauses the run for so many milliseconds. ${urls}` },
       {
         name: 'suspend',
         detail: '(ms = 1 day)',
-        info: `Waits until somebody requests the resume URL, at most so long. ${urls}`,
+        info: `Waits for a request to the resume URL, at most so long. ${urls}`,
       },
       {
         name: 'rerun',
@@ -109,7 +109,7 @@ export const ofPropType: Readonly<Record<string, readonly Known[]>> = {
   ],
   '$.interface.http': [
     { name: 'respond', detail: '({ status, headers, body })', info: 'Answers the request.' },
-    { name: 'endpoint', info: 'Its address.' },
+    { name: 'endpoint', info: 'The endpoint URL.' },
   ],
   app: [{ name: '$auth', info: 'The credentials of the chosen account.' }],
 };

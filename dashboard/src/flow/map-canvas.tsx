@@ -27,7 +27,7 @@ const looks = ['quiet', 'busy', 'bad'] as const;
 export interface CanvasProps {
   drawn: Drawn;
   layout: Layout;
-  /** What somebody wants to see: all of it is fitted into the window when that changes, and not when something comes or goes. */
+  /** Identifies the chosen view. When it changes, the whole map is fitted into the window; not when nodes come or go. */
   fitKey: string;
   boxes: ReadonlyMap<string, BoxFigures>;
   lines: ReadonlyMap<string, LineFigures>;
@@ -53,7 +53,7 @@ export function MapCanvas({ drawn, layout, fitKey, boxes, lines, chosen, lit, go
   const fitted = useRef<string>(undefined);
   useEffect(() => {
     if (layout.places.size === 0) return;
-    // What comes or goes moves nothing that somebody went to.
+    // Nodes that come or go do not move the view that the user chose.
     if (fitted.current === fitKey && !panZoom.isWhole()) return;
     fitted.current = fitKey;
     panZoom.fit(layout);

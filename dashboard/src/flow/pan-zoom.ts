@@ -22,7 +22,7 @@ export interface PanZoom {
   svg: RefObject<SVGSVGElement | null>;
   group: RefObject<SVGGElement | null>;
   fit(size: Size): void;
-  /** True until somebody moves or zooms: all of it is in the window, and stays so when that changes its size. */
+  /** True until the user moves or zooms: the whole map is in the window, also after a change of the window's size. */
   isWhole(): boolean;
   /** Factor around the middle. */
   zoom(factor: number): void;
@@ -32,13 +32,13 @@ export interface PanZoom {
 
 /**
  * Pan and zoom by wheel, drag, two fingers. The transform is set on the group itself: React draws nothing anew while
- * somebody moves the map.
+ * the user moves the map.
  */
 export function usePanZoom(): PanZoom {
   const svg = useRef<SVGSVGElement>(null);
   const group = useRef<SVGGElement>(null);
   const view = useRef({ x: 0, y: 0, scale: 1 });
-  /** What was fitted into the window, until somebody moves it. */
+  /** What was fitted into the window, until the user moves it. */
   const whole = useRef<Size>(undefined);
   const parts = useMemo(() => {
     const apply = () => {
@@ -65,7 +65,7 @@ export function usePanZoom(): PanZoom {
       apply,
       zoomAt,
       isWhole: () => whole.current !== undefined,
-      /** The window has another size by now. */
+      /** The size of the window has changed. */
       resized(byPx: number) {
         if (whole.current !== undefined) this.fit(whole.current);
         else {

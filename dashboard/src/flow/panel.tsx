@@ -1,18 +1,13 @@
-import { useState } from 'react';
 import { Link } from 'wouter';
-import type { Delivery, EventSummary, FlowEdge, FlowFigures, FlowNode, Run } from '#sdk';
-import { useLatest } from '~/api/flow-queries.ts';
+import type { FlowEdge, FlowFigures, FlowNode } from '#sdk';
 import { Ago } from '~/parts/ago.tsx';
 import { CopyButton } from '~/parts/copy.tsx';
-import { DeliveryDetail } from '~/parts/delivery-detail.tsx';
-import { deadStates, deliveryReason, toneOf } from '~/parts/delivery-words.ts';
 import { formatNumber } from '~/parts/format.ts';
 import { HealthBadge, HealthNote } from '~/parts/health.tsx';
 import { Icon } from '~/parts/icon.tsx';
-import { oneLine, visible } from '~/parts/plain-text.ts';
-import { RunState } from '~/parts/run-state.tsx';
 import type { Known } from './figures.ts';
 import type { Drawn, DrawnEdge, DrawnNode } from './graph.ts';
+import { Latest, LatestDeliveries } from './latest.tsx';
 import { edgeFailures, isFailing } from './troubles.ts';
 import {
   channelWords,
@@ -27,8 +22,8 @@ import {
 
 /** Of a long list in a panel. */
 const listedMax = 50;
-/** Newest events, runs and deliveries that are shown. */
-const latestMax = 5;
+/** Subscriptions of one line that are shown. */
+const subscriptionsMax = 5;
 
 export interface PanelProps {
   drawn: Drawn;
@@ -324,7 +319,7 @@ function LinePanel({ line, drawn, known, mayWrite, onChoose }: PanelProps & { li
         ))}
         <Link href="/subscriptions">All subscriptions</Link>
       </p>
-      {edges.slice(0, latestMax).map((edge) => (
+      {edges.slice(0, subscriptionsMax).map((edge) => (
         <Subscribed
           key={edge.id}
           edge={edge}
@@ -333,8 +328,10 @@ function LinePanel({ line, drawn, known, mayWrite, onChoose }: PanelProps & { li
           mayWrite={mayWrite}
         />
       ))}
-      {edges.length > latestMax && (
-        <p className="muted">and {formatNumber(edges.length - latestMax)} more: the list has them all</p>
+      {edges.length > subscriptionsMax && (
+        <p className="muted">
+          and {formatNumber(edges.length - subscriptionsMax)} more: the list has them all
+        </p>
       )}
     </Frame>
   );
@@ -379,94 +376,9 @@ function Subscribed({
               </Link>
             </p>
           )}
-          <Deliveries id={edge.id} hasFailures={edgeFailures(edge).length > 0} mayWrite={mayWrite} />
+          <LatestDeliveries id={edge.id} hasFailures={edgeFailures(edge).length > 0} mayWrite={mayWrite} />
         </>
       )}
-    </section>
-  );
-}
-
-function Deliveries({ id, hasFailures, mayWrite }: { id: string; hasFailures: boolean; mayWrite: boolean }) {
-  const [chosen, setChosen] = useState<string>();
-  const path = `/v1/subscriptions/${id}/deliveries`;
-  const dead = useLatest<Delivery>(path, { limit: latestMax, state: deadStates.join(',') });
-  const latest = useLatest<Delivery>(path, { limit: latestMax });
-  if (chosen !== undefined)
-    return <DeliveryDetail id={chosen} mayWrite={mayWrite} onClose={() => setChosen(undefined)} />;
-  const rows = [
-    ...new Map(
-      [...((hasFailures && dead.data) || []), ...(latest.data ?? [])].map((row) => [row.id, row]),
-    ).values(),
-  ];
-  if (rows.length === 0)
-    return <p className="muted">{latest.isPending ? '…' : 'Nothing was sent along it yet.'}</p>;
-  return (
-    <ul className="map-latest" aria-label="Last deliveries">
-      {rows.map((row) => (
-        <li key={row.id}>
-          <button type="button" className="link" onClick={() => setChosen(row.id)}>
-            <span className={toneOf(row.state)}>{visible(row.state)}</span> <Ago ms={row.created_at * 1000} />
-            {row.reason !== null && `: ${deliveryReason(row.reason) ?? oneLine(row.reason, 100)}`}
-          </button>
-        </li>
-      ))}
-    </ul>
-  );
-}
-
-/** What a source emitted last, and what went wrong; the last runs of a workflow. */
-function Latest({ node: { id, kind } }: { node: FlowNode }) {
-  if (kind === 'source')
-    return (
-      <>
-        <LatestEvents id={id} channel="" name="Last events" />
-        <LatestEvents id={id} channel="$errors" name="Last errors" />
-      </>
-    );
-  return kind === 'workflow' ? <LatestRuns id={id} /> : null;
-}
-
-function LatestEvents({ id, channel, name }: { id: string; channel: string; name: string }) {
-  const events = useLatest<EventSummary>(`/v1/sources/${id}/event_summaries`, {
-    limit: latestMax,
-    event_name: channel,
-  });
-  if (events.data === undefined || events.data.length === 0) return null;
-  return (
-    <section aria-label={name}>
-      <h3>{name}</h3>
-      <ul className="map-latest">
-        {events.data.map((event) => (
-          <li key={event.id} className="cut">
-            <span className="muted">
-              <Ago ms={event.indexed_at_ms} />
-            </span>{' '}
-            <Link href={`/sources/${id}${channel === '' ? '' : '?tab=logs'}`}>
-              <bdi>{oneLine(event.metadata.summary ?? event.event, 80)}</bdi>
-            </Link>
-          </li>
-        ))}
-      </ul>
-    </section>
-  );
-}
-
-function LatestRuns({ id }: { id: string }) {
-  const runs = useLatest<Run>(`/v1/workflows/${id}/runs`, { limit: latestMax });
-  if (runs.data === undefined || runs.data.length === 0) return null;
-  return (
-    <section aria-label="Last runs">
-      <h3>Last runs</h3>
-      <ul className="map-latest">
-        {runs.data.map((run) => (
-          <li key={run.id} className="cut">
-            <Link href={`/runs/${run.id}`}>
-              <RunState state={run.state} /> <Ago ms={Date.parse(run.created_at)} />
-              {run.error !== null && <bdi>: {oneLine(run.error.msg, 80)}</bdi>}
-            </Link>
-          </li>
-        ))}
-      </ul>
     </section>
   );
 }

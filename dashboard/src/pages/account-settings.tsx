@@ -109,7 +109,8 @@ function Reconnect({ account }: { account: Account }) {
     <section className="card" aria-labelledby="reconnect">
       <h2 id="reconnect">Connect again</h2>
       <p className="muted">
-        By the same person at the provider. It keeps its id, and all that uses it goes on with the new grant.
+        The same person signs in at the provider again. The account keeps its id, and all sources and
+        workflows use the new grant.
       </p>
       <ConnectWindow
         label="Connect again"
@@ -207,7 +208,9 @@ function Remove({ account }: { account: Account }) {
   return (
     <section className="card" aria-labelledby="remove">
       <h2 id="remove">Delete</h2>
-      <p className="muted">For good; the provider of an OAuth account is told to end it there too.</p>
+      <p className="muted">
+        This cannot be undone. The grant of an OAuth account is also revoked at its provider.
+      </p>
       <button
         type="button"
         className="button danger"

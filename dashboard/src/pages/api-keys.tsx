@@ -45,7 +45,7 @@ export function ApiKeys() {
                 </span>
               </span>
               {key.id === present && <span className="state good">in use here</span>}
-              {/* The last one is not revoked: nobody could come in. */}
+              {/* The last key cannot be revoked: the user could not sign in again. */}
               {keys.data.length > 1 && present !== undefined && (
                 <Revoke apiKey={key} isPresent={key.id === present} />
               )}
@@ -85,8 +85,8 @@ function Create() {
       {made !== undefined && (
         <>
           <SecretOnce secret={made.secret} name="API key" title={`The key “${made.name}”`}>
-            <strong>It is shown now, and never again.</strong> Keep it where the program that needs it finds
-            it, and nobody else.
+            <strong>The key is shown only once.</strong> Keep it where only the program that needs it can read
+            it.
           </SecretOnce>
           <p>
             <button

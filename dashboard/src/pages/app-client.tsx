@@ -14,7 +14,7 @@ import { Loading } from '~/parts/page.tsx';
 import { oneLine, shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
 
-/** The client id and secret that the owner has at the provider: one for each app, set by whoever administers. */
+/** The client id and secret that the owner has at the provider: one for each app, set by an admin. */
 export function AppClient({ app, ownerId }: { app: App; ownerId: string }) {
   const client = useOAuthClient(app.name_slug, ownerId);
   const mayAdminister = useMayAdminister(ownerId) === true;
@@ -204,7 +204,7 @@ function RemoveClient({ id, slug, ownerId }: { id: string; slug: string; ownerId
             ? 'Looking for accounts that use it …'
             : count === 0
               ? 'No account uses it.'
-              : `${formatNumber(count)} ${count === 1 ? 'account was' : 'accounts were'} connected with it, and cannot be refreshed any more: ${count === 1 ? 'it works' : 'they work'} until the present token ends.`}
+              : `${formatNumber(count)} ${count === 1 ? 'account was' : 'accounts were'} connected with it and cannot be refreshed: ${count === 1 ? 'it works' : 'they work'} until the current token expires.`}
         </p>
         {remove.error !== null && <Problem error={remove.error} what="It was not deleted." />}
       </Confirm>

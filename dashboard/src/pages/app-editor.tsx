@@ -129,7 +129,7 @@ function Editor({ first, ownerId, slug }: { first: AppDraft; ownerId: string; sl
             value={kind}
             onChange={(event) => change(withKind(draft, event.target.value))}
           >
-            <option value="keys">with keys that somebody fills in</option>
+            <option value="keys">with keys that the user enters</option>
             <option value="oauth">with OAuth, in a window of the provider</option>
             <option value="none">not at all: it has no accounts</option>
           </select>

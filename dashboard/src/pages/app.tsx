@@ -126,9 +126,10 @@ function Needs({ app }: { app: App }) {
             {oauth.grant === 'client_credentials' ? ', as the client itself' : ''}
           </h2>
           <p>
-            Somebody who has an account there says yes in a window of the provider
-            {oauth.grant === 'client_credentials' ? ', which this app does not ask for' : ''}. It takes an
-            OAuth client that you register there, once, with exactly this redirect URI:
+            {oauth.grant === 'client_credentials'
+              ? 'The client itself is the account.'
+              : 'A user of the provider consents in a window of the provider.'}{' '}
+            This needs an OAuth client. Register one at the provider, with exactly this redirect URI:
           </p>
           <Command text={oauth.redirect_uri} label="Copy the redirect URI" />
           {oauth.scopes.length > 0 && (
@@ -257,7 +258,9 @@ function Remove({ app, ownerId }: { app: App; ownerId: string }) {
         </p>
       ) : (
         <>
-          <p className="muted">For good, with the OAuth client for it. Its components are not touched.</p>
+          <p className="muted">
+            Deletes the app and its OAuth client. Its components stay. This cannot be undone.
+          </p>
           <button
             type="button"
             className="button danger"

@@ -70,10 +70,10 @@ export function Apps() {
       {apps.data !== undefined && rows.length === 0 && (
         <Empty title="No app of the catalogue fits">
           <p>
-            Accounts of an app that nobody described can be used all the same.{' '}
+            You can connect accounts of an app that is not in the catalogue.{' '}
             {mayAdminister && (
               <>
-                So that it is tested and its form is there, <Link href="/apps/new">add it</Link>.
+                To test its accounts and to get a form for them, <Link href="/apps/new">add the app</Link>.
               </>
             )}
           </p>

@@ -142,8 +142,8 @@ function EndAutomatic({ ending, onClose }: { ending: AutoSubscription | undefine
         if (ending !== undefined) end.mutate(ending.id);
       }}
     >
-      <p>What is made from now on is not subscribed to any more. Subscriptions that it has made stay.</p>
-      {end.error !== null && <Problem error={end.error} what="It was not ended." />}
+      <p>New sources and workflows will not be subscribed to. Existing subscriptions stay.</p>
+      {end.error !== null && <Problem error={end.error} what="The automatic subscription was not ended." />}
     </Confirm>
   );
 }

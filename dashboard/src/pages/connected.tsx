@@ -18,7 +18,7 @@ export function Connected() {
         {result.problem !== undefined && (
           <p className="pre-line break">{visible(shortened(result.problem, 1_000))}</p>
         )}
-        <p className="muted">You can close this window: the page that opened it goes on by itself.</p>
+        <p className="muted">You can close this window. The page that opened it continues.</p>
       </section>
     </main>
   );

@@ -5,7 +5,7 @@ import { DeliveryList } from '~/parts/delivery-list.tsx';
 import { useOwner } from '~/parts/owner.tsx';
 import { PageFrame } from '~/parts/page.tsx';
 
-/** What ended undelivered, of all that listen. */
+/** The dead letters of all listeners. */
 export function DeadLetters() {
   const { ownerId } = useOwner();
   const deliveries = useDeliveries(`${ownerPath(ownerId)}/dead_letters`, '');
@@ -15,8 +15,8 @@ export function DeadLetters() {
       title="Dead letters"
       lead={
         <p className="muted">
-          Events that ended undelivered, each with its reason. All those of one webhook are redelivered on its
-          page.
+          Deliveries that failed, each with its reason. To redeliver all of one webhook, open the page of the
+          webhook.
         </p>
       }
     >
@@ -27,7 +27,7 @@ export function DeadLetters() {
         showListener
         empty={{
           title: 'No dead letters',
-          text: 'Everything that was emitted was delivered, or is still tried. What ends undelivered is kept here for 30 days.',
+          text: 'All events were delivered, or are still being tried. Failed deliveries are kept here for 30 days.',
         }}
       />
     </PageFrame>

@@ -135,7 +135,7 @@ function Edit({ workflow }: { workflow: Workflow }) {
   );
 }
 
-/** Somebody deployed another version since the editing began. */
+/** Another version was deployed since the editing began. */
 function ChangedMeanwhile({
   workflow,
   base,
@@ -150,24 +150,24 @@ function ChangedMeanwhile({
   const before = useDeployment(base ?? undefined);
   return (
     <section className="card edit-section" aria-labelledby="changed-meanwhile" role="alert">
-      <h2 id="changed-meanwhile">Somebody else deployed another version meanwhile</h2>
+      <h2 id="changed-meanwhile">Another version was deployed in the meantime</h2>
       {before.data !== undefined && (
         <DefinitionChanges
           changes={compare(comparedDeployment(before.data), comparedDeployment(workflow))}
-          none="Its steps and settings are the same; triggers may be others."
+          none="Its steps and settings are the same; its triggers may differ."
         />
       )}
       {before.error !== null && <Problem error={before.error} />}
       <p>
-        Your changes are still here. With yours on top, the next deployment has everything as it stands below,
-        and what they did is in the version before it.
+        Your changes are still here. If you keep them, your next deployment replaces the other version, which
+        stays in the list of versions.
       </p>
       <div className="edit-row">
         <button type="button" className="button" onClick={onKeep}>
-          Go on with mine on top
+          Keep my changes
         </button>
         <button type="button" className="button danger" onClick={onTake}>
-          Take theirs and drop mine
+          Discard my changes
         </button>
       </div>
     </section>

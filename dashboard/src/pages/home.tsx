@@ -184,10 +184,9 @@ function Attention({ overview }: { overview: Overview }) {
         <li>
           <Link href="/dead-letters">
             {formatNumber(dead_letters)}
-            {dead_letters >= 1000 ? ' or more' : ''} {dead_letters === 1 ? 'delivery' : 'deliveries'} ended
-            undelivered
+            {dead_letters >= 1000 ? ' or more' : ''} {dead_letters === 1 ? 'delivery' : 'deliveries'} failed
           </Link>
-          <p className="muted">Dead letters: each has its reason, and can be delivered again.</p>
+          <p className="muted">Dead letters: each shows its reason and can be redelivered.</p>
         </li>
       )}
       {quarantined_runs.map((one) => (

@@ -15,7 +15,7 @@ import { SecretOnce } from '~/parts/secret-once.tsx';
 import { useSettled } from '~/parts/use-settled.ts';
 import { VirtualList } from '~/parts/virtual-list.tsx';
 
-/** Everybody who may sign in, and how somebody else comes to. */
+/** All users, and a form to add one. */
 export function InstanceUsers() {
   const [words, setWords] = useState('');
   const users = useUsers(useSettled(words));
@@ -45,7 +45,7 @@ export function InstanceUsers() {
       </div>
       {users.error !== null && <Problem error={users.error} onRetry={() => void users.refetch()} />}
       {users.isPending && <Loading what="Loading users" />}
-      {users.data !== undefined && rows.length === 0 && <p>Nobody is called that.</p>}
+      {users.data !== undefined && rows.length === 0 && <p>No user has this name.</p>}
       {rows.length > 0 && (
         <VirtualList
           label="Users"
@@ -115,8 +115,8 @@ function Create() {
           name="API key"
           title={`The first key of ${visible(shortened(made.username, 100))}`}
         >
-          <strong>It is shown now, and never again.</strong> Give it to them in a safe way: with it they sign
-          in at <code className="break">{origin}</code>, and make keys of their own.
+          <strong>The key is shown only once.</strong> Send it in a safe way: with it the user signs in at{' '}
+          <code className="break">{origin}</code>, and make keys of their own.
         </SecretOnce>
         <p>
           <button

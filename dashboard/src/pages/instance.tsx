@@ -16,9 +16,7 @@ export function InstancePage() {
       {session.isPending && <Loading />}
       {session.data?.is_admin === false && (
         <Empty title="For the admin of this instance">
-          <p>
-            You are signed in as somebody who does not look after it: whoever started the service first does.
-          </p>
+          <p>You are not an admin. The first user of the service is its admin.</p>
         </Empty>
       )}
       {session.data?.is_admin === true && (

@@ -108,7 +108,7 @@ const everything: Filter = { kind: '', project: '', failing: false };
 const none: ReadonlySet<string> = new Set();
 
 /**
- * What is shown of an answer that leaves things out: what the first one had, until somebody asks for more, since the busiest
+ * What is shown of an answer that leaves things out: what the first one had, until the user asks for more, since the busiest
  * are others each time. Figures are always the newest.
  */
 function useSteady(
@@ -238,7 +238,7 @@ function FlowMap({
       {found?.length === 0 && <Elsewhere words={words.trim()} isTruncated={flow.truncated} onAsk={ask} />}
       {isOld && (
         <p className="note">
-          Others are busier by now.{' '}
+          Others are busier now.{' '}
           <button type="button" className="link" onClick={renew}>
             Show those
           </button>

@@ -5,9 +5,9 @@ import { ReadMore } from '~/parts/read-more.tsx';
 export function NotFound() {
   return (
     <PageFrame title="No such page">
-      <Empty title="There is nothing at this address">
+      <Empty title="There is no page at this URL">
         <p>
-          Go on at <Link href="/">Home</Link>.
+          Continue at <Link href="/">Home</Link>.
         </p>
         <ReadMore page="guides/dashboard">what is where</ReadMore>
       </Empty>

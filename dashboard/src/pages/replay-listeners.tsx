@@ -63,11 +63,11 @@ export function ReplayListeners({
     onChange(new Set(isIn ? [...chosen, id] : [...chosen].filter((other) => other !== id)));
   return (
     <div>
-      <h3>To whom</h3>
+      <h3>Listeners</h3>
       {known.isPending && <Loading what="Loading subscriptions" />}
       {known.error !== null && <Problem error={known.error} onRetry={known.retry} />}
       {!known.isPending && known.subscribed.length === 0 && (
-        <p className="muted">Nobody is subscribed to this channel of it; choose who gets them.</p>
+        <p className="muted">This channel has no subscribers. Choose the listeners.</p>
       )}
       {shown.length > 0 && (
         <ul className="picks" aria-label="Listeners">
@@ -89,7 +89,7 @@ export function ReplayListeners({
       )}
       <select
         className="select small below"
-        aria-label="Somebody who is not subscribed"
+        aria-label="Listener without a subscription"
         value=""
         onChange={({ target: { value } }) => {
           if (value === '') return;
@@ -97,7 +97,7 @@ export function ReplayListeners({
           change(value, true);
         }}
       >
-        <option value="">Somebody who is not subscribed …</option>
+        <option value="">Add a listener without a subscription …</option>
         {known.others
           .filter(({ id }) => !added.includes(id))
           .map(({ id, name }) => (

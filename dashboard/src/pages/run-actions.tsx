@@ -27,8 +27,8 @@ export function RunActions({
     <>
       {!isOver(run) && (
         <Action run={run} operation="cancel" name="Cancel run" title="Cancel this run?">
-          <p>It ends now and does not go on. What its steps have done stays done.</p>
-          <p>Afterwards it can be restarted from one of its steps.</p>
+          <p>The run ends now. Effects of its finished steps stay.</p>
+          <p>You can restart it later from one of its steps.</p>
         </Action>
       )}
       {isOver(run) && restartable.length > 0 && (
@@ -36,18 +36,16 @@ export function RunActions({
       )}
       <Action run={run} operation="replay" name="Replay" title="Run all of it again?">
         <p>
-          A new run begins with the same event and the present version of the workflow
-          {workflow !== undefined &&
-            workflow.deployment_id === run.deployment_id &&
-            ', which is the one this run had'}
-          : every step runs, from the first one on, and does again what it does. This run stays as it is.
+          A new run starts with the same event and the current version of the workflow
+          {workflow !== undefined && workflow.deployment_id === run.deployment_id && ', as this run did'}.
+          Every step runs again, with its effects. This run stays as it is.
         </p>
       </Action>
     </>
   );
 }
 
-/** Those whose steps before them have all succeeded in this run: from others it cannot go on. */
+/** The steps from which the run can be restarted: all steps before them have succeeded. */
 function stepsToRestartFrom(run: RunDetail, steps: readonly WorkflowStep[]): string[] {
   const names: string[] = [];
   for (const [position, { namespace, disabled }] of steps.entries()) {
@@ -157,7 +155,7 @@ function Action({
         }}
         title={title}
         action={name}
-        otherwise={operation === 'cancel' ? 'Let it go on' : 'Cancel'}
+        otherwise={operation === 'cancel' ? 'Keep it running' : 'Cancel'}
         busy={act.isPending}
         onConfirm={() => act.mutate()}
       >

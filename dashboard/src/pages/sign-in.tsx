@@ -20,7 +20,7 @@ export function SignIn() {
   const ended = remembered('signed-in') !== undefined && problem === undefined;
   useEffect(() => {
     document.title = 'Sign in · Millrace';
-    // Who signed out may leave the browser to somebody else; whose session ended goes on with what was kept.
+    // After a sign-out the next user may be another person. After the end of a session the drafts are kept.
     if (remembered('signed-in') === undefined) forgetWork();
     field.current?.focus();
   }, []);
@@ -50,7 +50,7 @@ export function SignIn() {
         <h1>Sign in</h1>
         {ended && (
           <p className="note" role="status">
-            Your session has ended. Sign in again to go on where you were.
+            Your session has ended. Sign in again to continue.
           </p>
         )}
         <form onSubmit={(event) => void submit(event)}>
@@ -87,8 +87,8 @@ export function SignIn() {
           <summary>Where is my key?</summary>
           <p>
             The first start of the service prints it, and keeps it in the file <code>api-key</code> in the
-            data folder (<code>.millrace</code> unless it was set). If somebody else runs the service, ask
-            them for a user.
+            data folder (<code>.millrace</code> unless it was set). If you do not run the service, ask its
+            admin for a user.
           </p>
         </details>
       </div>

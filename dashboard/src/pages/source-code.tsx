@@ -120,16 +120,16 @@ function Edit({ source, component, onSaved }: { source: Source; component: Compo
     >
       {draft.isOld && (
         <div className="note edit-row" role="alert">
-          <span>Somebody changed the code of this source since you began to change it.</span>
+          <span>The code of this source was changed in the meantime.</span>
           <button type="button" className="button small" onClick={() => draft.follow({ base: component.id })}>
-            Go on with mine
+            Keep my changes
           </button>
           <button
             type="button"
             className="button small danger"
             onClick={() => draft.follow({ base: component.id, code: component.code })}
           >
-            Take theirs and drop mine
+            Discard my changes
           </button>
         </div>
       )}
@@ -207,12 +207,12 @@ function Edit({ source, component, onSaved }: { source: Source; component: Compo
           <ul>
             <li>
               {source.active
-                ? 'The deactivate hook of the code as it is now runs, then the activate hook of the new.'
-                : 'It is inactive: no hook runs, and its code runs when it is activated again.'}
+                ? 'The deactivate hook of the current code runs, then the activate hook of the new code.'
+                : 'The source is inactive: no hook runs. The new code runs when the source is activated.'}
             </li>
-            <li>Its events, its address, its subscriptions and what it remembers stay.</li>
-            <li>A run under way ends with the code that it began with.</li>
-            <li>When a hook of the new code fails, the code and props of now are put back.</li>
+            <li>The events, endpoint URL, subscriptions and state of the source stay.</li>
+            <li>A run under way finishes with the old code.</li>
+            <li>If a hook of the new code fails, the current code and props are restored.</li>
           </ul>
         </section>
       )}

@@ -44,7 +44,7 @@ export function SourceEvents({ source, mayWrite }: { source: Source; mayWrite: b
           onClick={() => setPaused(!paused)}
         >
           <Icon name={paused ? 'play' : 'pause'} size={16} />
-          {paused ? `Go on${live.aside > 0 ? ` (${formatNumber(live.aside)} new)` : ''}` : 'Pause'}
+          {paused ? `Continue${live.aside > 0 ? ` (${formatNumber(live.aside)} new)` : ''}` : 'Pause'}
         </button>
         <input
           className="input small grow"

@@ -40,7 +40,7 @@ function ReplayForm({ source }: { source: Source }) {
   const known = useListenersOf(source, channel);
   const events = recent.data ?? [];
   const picked = events.filter(({ id }) => chosen.has(id));
-  // Who is subscribed, unless somebody said otherwise.
+  // The subscribers, unless the user chose others.
   const to = [...(listeners ?? new Set(known.subscribed))];
   const stretches = useMemo(() => stretchesOf(events, chosen), [events, chosen]);
   const problem =

@@ -10,7 +10,7 @@ import { JsonView } from '~/parts/json-view.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
 
-/** What a source is set to, and what can be done to it by somebody who may. */
+/** The settings of a source, and the actions that the user may take. */
 export function SourceSettings({
   source,
   definitions,
@@ -137,8 +137,8 @@ function Activity({ source }: { source: Source }) {
       <h2 id="activity">{source.active ? 'Active' : 'Inactive'}</h2>
       <p className="muted">
         {source.active
-          ? 'Deactivated, it keeps its events, its address and its subscriptions, but does not run: timers stop, and requests to its address are refused.'
-          : 'It does not run. Activated, its timers begin anew and its address takes requests again.'}
+          ? 'An inactive source keeps its events, endpoint URL and subscriptions, but does not run: timers stop, and requests to the endpoint are refused.'
+          : 'The source does not run. When you activate it, its timers restart and its endpoint accepts requests.'}
       </p>
       {change.error !== null && <Problem error={change.error} />}
       <button
@@ -176,7 +176,9 @@ function Remove({ source }: { source: Source }) {
   return (
     <section className="card" aria-labelledby="remove">
       <h2 id="remove">Delete</h2>
-      <p className="muted">For good: with its events, its address and what it remembers.</p>
+      <p className="muted">
+        Deletes the source with its events, endpoint URL and state. This cannot be undone.
+      </p>
       <button type="button" className="button danger" onClick={() => setOpen(true)}>
         Delete source
       </button>
@@ -207,7 +209,7 @@ function Remove({ source }: { source: Source }) {
             {linked === undefined
               ? 'Its subscriptions end.'
               : linked.length === 0
-                ? 'Nobody is subscribed to it.'
+                ? 'It has no subscribers.'
                 : `${linked.length} ${linked.length === 1 ? 'subscription ends' : 'subscriptions end'}: ${linked
                     .slice(0, 5)
                     .map(({ emitter_id, listener_id }) => `${emitter_id} → ${listener_id}`)

@@ -95,8 +95,8 @@ function NoSources({ ownerId }: { ownerId: string }) {
   return (
     <Empty title="No sources yet">
       <p>
-        A source is a component that runs: on a timer, for each request to its own address, or for events of
-        an app. <Link href="/sources/new">Choose a component</Link>, or create one from a terminal:
+        A source is a component that runs on a timer, for each request to its endpoint, or for events of an
+        app. <Link href="/sources/new">Choose a component</Link>, or create one from a terminal:
       </p>
       <Command
         text={`curl -X POST ${window.location.origin}/v1/sources/ -H "Authorization: Bearer $KEY" \\\n  -H 'content-type: application/json' -d '{"key": "http-new-requests-payload-only", "name": "inbox"${owner}}'`}

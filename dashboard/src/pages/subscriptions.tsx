@@ -152,7 +152,7 @@ function Row({
   listener: FlowNode | undefined;
   edge: FlowEdge | undefined;
   by: string;
-  /** Undefined: whoever looks may not end it. */
+  /** Undefined: the user may not end it. */
   onEnd: (() => void) | undefined;
 }) {
   const { id, emitter_id, listener_id, event_name, created_at } = subscription;

@@ -59,8 +59,8 @@ function Details({ template }: { template: Template }) {
       }
     >
       <p className="muted">
-        What a workflow of it has. Accounts, data stores, secrets and tokens are not in it: who uses it gives
-        their own. Whoever knows its id may use it.
+        The triggers and steps of a workflow made from this template. It contains no accounts, data stores,
+        secrets or tokens; you choose your own. Everyone who knows its id can use it.
       </p>
       <ol className="graph" aria-label="Triggers and steps">
         <li>

@@ -53,7 +53,7 @@ export function Templates() {
   );
 }
 
-/** Whoever was given the id of a template may use it. */
+/** Every user who knows the id of a template may use it. */
 function OpenById() {
   const [, navigate] = useLocation();
   const [id, setId] = useState('');
@@ -110,7 +110,7 @@ export function countOf(count: number, what: string): string {
 
 export function OwnerName({ id }: { id: string | null }) {
   const { me } = useOwner();
-  if (id === null) return 'of somebody else';
+  if (id === null) return 'another owner';
   if (id === me.id) return 'your own';
   const workspace = me.orgs?.find((one) => one.id === id);
   return <bdi>of {visible(shortened(workspace?.name ?? id, 60))}</bdi>;

@@ -101,8 +101,8 @@ function RedeliverAll({ webhook, mayWrite }: { webhook: Webhook; mayWrite: boole
         onConfirm={() => all.mutate()}
       >
         <p>
-          Everything that ended undelivered is sent again, each under the id it had, with eight new attempts.
-          {webhook.state === 'paused' && ' As long as the webhook is paused, it is held.'}
+          Each failed delivery is sent again under its old id, with eight new attempts.
+          {webhook.state === 'paused' && ' While the webhook is paused, they are held.'}
         </p>
         {all.error !== null && <Problem error={all.error} what="Nothing was queued." />}
       </Confirm>

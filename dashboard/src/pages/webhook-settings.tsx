@@ -9,7 +9,7 @@ import { shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
 import { SecretOnce } from '~/parts/secret-once.tsx';
 
-/** What can be done to a webhook by somebody who may. */
+/** The actions on a webhook that the user may take. */
 export function WebhookSettings({ webhook, mayWrite }: { webhook: Webhook; mayWrite: boolean }) {
   if (!mayWrite) {
     return (
@@ -207,7 +207,9 @@ function Remove({ webhook }: { webhook: Webhook }) {
   return (
     <section className="card" aria-labelledby="remove">
       <h2 id="remove">Delete</h2>
-      <p className="muted">For good: with its subscriptions and the records of its deliveries.</p>
+      <p className="muted">
+        Deletes the webhook with its subscriptions and delivery records. This cannot be undone.
+      </p>
       <button type="button" className="button danger" onClick={() => setOpen(true)}>
         Delete webhook
       </button>
@@ -229,8 +231,8 @@ function Remove({ webhook }: { webhook: Webhook }) {
           ends now, and this cannot be undone:
         </p>
         <ul>
-          <li>What was still to be sent to it is cancelled.</li>
-          <li>Its dead letters cannot be redelivered any more.</li>
+          <li>Its queued deliveries are cancelled.</li>
+          <li>Its dead letters can no longer be redelivered.</li>
           <li>
             {linked === undefined
               ? 'Its subscriptions end.'

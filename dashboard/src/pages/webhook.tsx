@@ -137,12 +137,12 @@ function Standing({ webhook, mayWrite }: { webhook: Webhook; mayWrite: boolean }
           )}
         </section>
       )}
-      {resume.error !== null && <Problem error={resume.error} what="It was not changed." />}
+      {resume.error !== null && <Problem error={resume.error} what="The webhook was not changed." />}
       {state === 'active' && <HealthNote kind="webhook" id={webhook.id} health={webhook.health} />}
       {removed_records > 0 && (
         <p className="note">
-          {formatNumber(removed_records)} undelivered {removed_records === 1 ? 'record was' : 'records were'}{' '}
-          too old or too many to keep: they are not among its deliveries any more.
+          {formatNumber(removed_records)} {removed_records === 1 ? 'dead letter was' : 'dead letters were'}{' '}
+          deleted, because {removed_records === 1 ? 'it was' : 'they were'} too old or there were too many.
         </p>
       )}
     </>

@@ -52,11 +52,11 @@ export function WorkflowEditor({
       {keptAtMs !== undefined && isChanged && !isTold && (
         <div className="note edit-row" role="status">
           <span>
-            You changed this <Ago ms={keptAtMs} /> and did not deploy it: here it is again. Secrets have to be
-            given anew.
+            Your changes of <Ago ms={keptAtMs} /> are not deployed. They are restored here, without the
+            secrets: enter these again.
           </span>
           <button type="button" className="button small" onClick={() => setIsTold(true)}>
-            Go on
+            Continue
           </button>
           <button type="button" className="button small" onClick={() => editing.restart(base)}>
             Discard the changes
@@ -113,7 +113,7 @@ export function WorkflowEditor({
           ))}
         </section>
       )}
-      {refusal !== undefined && told?.isMended !== true && (
+      {refusal !== undefined && told?.isFixed !== true && (
         <Refused refusal={refusal} isPlaced={told?.isPlaced === true} />
       )}
       <div className="edit-row edit-deploy">
@@ -141,8 +141,8 @@ function Refused({ refusal: { error, sent }, isPlaced }: { refusal: Refusal; isP
 }
 
 /**
- * The step, trigger or setting that a refusal is about, by its key on this page. What was changed since is not at fault any
- * more, as far as anybody knows.
+ * The step, trigger or setting that a refusal is about, by its key on this page. What was changed since then is taken to be
+ * fixed.
  */
 function placed(refusal: Refusal | undefined, draft: WorkflowDraft) {
   if (refusal === undefined || !(refusal.error instanceof MillraceError)) return undefined;
@@ -151,15 +151,15 @@ function placed(refusal: Refusal | undefined, draft: WorkflowDraft) {
   const field = place?.field ?? '';
   const step = place?.list === 'steps' ? sent.steps[place.index] : undefined;
   const trigger = place?.list === 'triggers' ? sent.triggers[place.index] : undefined;
-  const isMended =
+  const isFixed =
     (step !== undefined && !draft.steps.some((one) => isSameStep(one, step))) ||
     (trigger !== undefined && !draft.triggers.includes(trigger));
   return {
-    isMended,
+    isFixed,
     isPlaced: step !== undefined || trigger !== undefined,
-    step: step === undefined || isMended ? undefined : { key: step.key, field, error, code: step.code },
+    step: step === undefined || isFixed ? undefined : { key: step.key, field, error, code: step.code },
     trigger:
-      trigger === undefined || isMended ? undefined : { key: trigger.key, field, message: error.message },
+      trigger === undefined || isFixed ? undefined : { key: trigger.key, field, message: error.message },
     setting: place?.list === 'settings' ? { field, message: error.message } : undefined,
   };
 }
@@ -182,8 +182,6 @@ function takesPlaces(draft: WorkflowDraft, base: WorkflowDraft): string[] {
     const was = base.triggers[index];
     if (id !== null || was === undefined || kept.has(was.id) || was.type !== type || type === 'source')
       return [];
-    return [
-      `Trigger ${index + 1} (${type}) takes the place of the one that was removed, and keeps its address.`,
-    ];
+    return [`Trigger ${index + 1} (${type}) replaces the removed trigger and keeps its URL or address.`];
   });
 }

@@ -73,7 +73,7 @@ function Trigger({ trigger }: { trigger: WorkflowTrigger }) {
           <strong>HTTP request</strong>
           <p className="muted">
             {trigger.auth.type === 'none'
-              ? 'from anybody who knows its address'
+              ? 'from any caller that knows the endpoint URL'
               : trigger.auth.type === 'oauth'
                 ? 'with an access token of an API client'
                 : 'with its bearer token'}

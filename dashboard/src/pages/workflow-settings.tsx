@@ -10,7 +10,7 @@ import { MakeTemplate } from '~/parts/make-template.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
 
-/** How its runs are run, and what can be done to it by somebody who may. */
+/** The run settings of a workflow, and the actions that the user may take. */
 export function WorkflowSettings({ workflow, mayWrite }: { workflow: Workflow; mayWrite: boolean }) {
   return (
     <>
@@ -82,8 +82,8 @@ function Activity({ workflow }: { workflow: Workflow }) {
       <h2 id="activity">{workflow.active ? 'Active' : 'Inactive'}</h2>
       <p className="muted">
         {workflow.active
-          ? 'Deactivated, it keeps its runs, its addresses and its subscriptions, but nothing triggers it: timers stop, and requests to its address get 404. Runs under way go on to their end.'
-          : 'Nothing triggers it. Activated, its timers begin anew and its addresses take requests again.'}
+          ? 'An inactive workflow keeps its runs, endpoint URLs and subscriptions, but nothing triggers it: timers stop, and requests to its endpoints get 404. Runs under way continue.'
+          : 'Nothing triggers the workflow. When you activate it, its timers restart and its endpoints accept requests.'}
       </p>
       {change.error !== null && <Problem error={change.error} />}
       <button
@@ -121,7 +121,9 @@ function Remove({ workflow }: { workflow: Workflow }) {
   return (
     <section className="card" aria-labelledby="remove">
       <h2 id="remove">Delete</h2>
-      <p className="muted">For good: with its runs, its versions and its addresses.</p>
+      <p className="muted">
+        Deletes the workflow with its runs, versions and endpoint URLs. This cannot be undone.
+      </p>
       <button type="button" className="button danger" onClick={() => setOpen(true)}>
         Delete workflow
       </button>

@@ -64,10 +64,10 @@ function Details({ workflow }: { workflow: Workflow }) {
       {mayWrite && kept !== undefined && (
         <div className="note edit-row" role="status">
           <span>
-            You changed it <Ago ms={kept.atMs} /> and did not deploy that.
+            Your changes of <Ago ms={kept.atMs} /> are not deployed.
           </span>
           <Link href={`/workflows/${workflow.id}/edit`} className="button small">
-            Go on editing
+            Continue editing
           </Link>
           <button type="button" className="button small" onClick={() => dropDraft(workflow.id)}>
             Discard
@@ -94,7 +94,7 @@ function Details({ workflow }: { workflow: Workflow }) {
   );
 }
 
-/** Where somebody outside reaches it. */
+/** The endpoint URLs and mail addresses of a workflow. */
 function Address({ trigger, isActive }: { trigger: WorkflowTrigger; isActive: boolean }) {
   if (trigger.type !== 'http' && trigger.type !== 'email') return null;
   const text = trigger.type === 'http' ? trigger.endpoint_url : trigger.email_address;

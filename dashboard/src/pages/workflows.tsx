@@ -94,7 +94,7 @@ function NoWorkflows({ ownerId }: { ownerId: string }) {
   if (mayWrite !== true) {
     return (
       <Empty title="No workflows yet">
-        <p>A workflow that somebody makes in this workspace appears here by itself.</p>
+        <p>New workflows of this workspace appear here.</p>
       </Empty>
     );
   }
@@ -112,9 +112,9 @@ function NoWorkflows({ ownerId }: { ownerId: string }) {
   return (
     <Empty title="No workflows yet">
       <p>
-        A workflow runs steps, one after the other, for each event that triggers it: a request to its address,
-        a timer, a mail, or what a source emits. <Link href="/workflows/new">Create one here</Link>, or, with
-        an address of its own, from a terminal; it appears here by itself:
+        A workflow runs steps, one after the other, for each event that triggers it: a request to its
+        endpoint, a timer, a mail, or an event of a source. <Link href="/workflows/new">Create one here</Link>
+        , or create one with an endpoint from a terminal:
       </p>
       <Command
         text={`curl -X POST ${window.location.origin}/v1/workflows -H "Authorization: Bearer $KEY" \\\n  -H 'content-type: application/json' -d '${JSON.stringify(body)}'`}

@@ -63,7 +63,7 @@ export function WorkspaceAudit({ workspaceId }: { workspaceId: string }) {
         <label>
           <span className="off-screen">Who did it</span>
           <select className="select small" value={userId} onChange={(event) => setUserId(event.target.value)}>
-            <option value="">whoever did it</option>
+            <option value="">by any user</option>
             {members.data?.map(({ user_id, username }) => (
               <option key={user_id} value={user_id}>
                 {visible(shortened(username, 60))}

@@ -61,7 +61,7 @@ export function WorkspaceMembers({ workspace }: { workspace: OwnWorkspace }) {
       </ul>
       {admins === 1 && isAdmin && (
         <p className="muted">
-          You are its only admin: make somebody else admin before you leave, or give up the role.
+          You are the only admin. Make another member admin before you leave or change your role.
         </p>
       )}
       {isAdmin ? (
@@ -216,7 +216,7 @@ function Add({ workspaceId, members }: { workspaceId: string; members: readonly 
         <label className="label" htmlFor="who">
           E-mail address or user id
         </label>
-        <p className="hint">Of somebody who is a user of this service already.</p>
+        <p className="hint">The person must already be a user of this service.</p>
         <input
           id="who"
           className="input"
@@ -253,7 +253,7 @@ function Add({ workspaceId, members }: { workspaceId: string; members: readonly 
           </label>
         ))}
       </fieldset>
-      {put.error !== null && !isUnknown && <Problem error={put.error} what="Nobody was added." />}
+      {put.error !== null && !isUnknown && <Problem error={put.error} what="The member was not added." />}
       {added !== undefined && who === '' && (
         <p className="good" role="status">
           <bdi>{visible(shortened(added.username, 100))}</bdi> is {added.role} now.

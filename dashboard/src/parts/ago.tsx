@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'react';
 import { formatAgo } from './format.ts';
 
-/** A time as its distance from now, which goes on while it is looked at. The time itself is in the title. */
+/** A time as its distance from now, which is updated while it is shown. The time itself is in the title. */
 export function Ago({ ms }: { ms: number }) {
   const now = useNow(5_000);
   return (

@@ -203,7 +203,7 @@ export default function CodeMirror(props: CodeEditorProps) {
   return <div ref={host} />;
 }
 
-/** The page gave another text: nobody typed it. */
+/** The page set another text: the user did not type it. */
 const given = Annotation.define<boolean>();
 const editable = new Compartment();
 const attributes = new Compartment();

@@ -24,7 +24,7 @@ interface Waiting {
   before: ReadonlySet<string>;
 }
 
-/** Opens the window in which somebody says yes at a provider, and waits until that is done. */
+/** Opens the window in which the user consents at a provider, and waits for the result. */
 export function ConnectWindow({
   label,
   body,
@@ -92,7 +92,7 @@ export function ConnectWindow({
   }).data;
   useEffect(() => {
     if (found?.accountId !== undefined) end(found.accountId, undefined);
-    else if (found?.isLate === true) end(undefined, 'nobody said yes within ten minutes');
+    else if (found?.isLate === true) end(undefined, 'there was no consent within ten minutes');
   }, [found]);
 
   return (
@@ -103,7 +103,7 @@ export function ConnectWindow({
         type="button"
         className="button primary"
         disabled={disabled || begin.isPending}
-        // Browsers open windows only while something is pressed; its address comes later.
+        // Browsers open windows only during a click. The URL of the window is set later.
         onClick={() => begin.mutate(window.open('', '_blank', 'popup,width=560,height=760'))}
       >
         {begin.isPending ? 'One moment …' : label}

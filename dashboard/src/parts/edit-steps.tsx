@@ -9,7 +9,7 @@ import { Icon } from './icon.tsx';
 import { shortened, visible } from './plain-text.ts';
 import { StepTest } from './step-test.tsx';
 
-/** Where somebody comes from: a failed run. */
+/** The failed run from which the user came. */
 export interface EditBegin {
   /** Namespace. */
   step?: string | undefined;
@@ -42,7 +42,7 @@ export function EditSteps({
     steps.length === 1 ? steps[0]?.key : steps.find(({ namespace }) => namespace === begin.step)?.key,
   );
   const [isChoosing, setIsChoosing] = useState(false);
-  // Opened once for each refusal; afterwards it is closed and opened as somebody likes.
+  // Opened once for each refusal. Afterwards the user closes and opens it.
   const [shownError, setShownError] = useState(problem?.error);
   if (problem?.error !== shownError) {
     setShownError(problem?.error);

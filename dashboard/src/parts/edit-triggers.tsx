@@ -116,7 +116,11 @@ function Trigger(props: EditedTrigger) {
   const { trigger, onChange } = props;
   if (trigger.type === 'http') return <HttpTrigger {...props} />;
   if (trigger.type === 'email')
-    return <p className="muted">Each mail to its address, which it has when it is deployed, is a run.</p>;
+    return (
+      <p className="muted">
+        Each mail to the address of this trigger starts a run. Deploying creates the address.
+      </p>
+    );
   if (trigger.type === 'source') return <SourceTrigger {...props} />;
   const { cron, timezone, interval_seconds } = trigger.props;
   return (
@@ -166,7 +170,7 @@ function HttpTrigger({ trigger, ownerId, onChange }: EditedTrigger) {
           value={auth?.type ?? 'none'}
           onChange={(event) => set({ auth: { type: event.target.value } })}
         >
-          <option value="none">Anybody who knows the address</option>
+          <option value="none">Any caller that knows the endpoint URL</option>
           <option value="static_bearer_token">Who has a bearer token</option>
           {(ownerId.startsWith('o_') || auth?.type === 'oauth') && (
             <option value="oauth">Who has an access token of an API client of the workspace</option>

@@ -37,11 +37,11 @@ export function EndSubscription({
       }}
     >
       <p>
-        {subscription?.listener_id.startsWith('wh_') === true ? 'The webhook' : 'The listener'} is sent
-        nothing of it any more, and what is queued for it is cancelled.
+        {subscription?.listener_id.startsWith('wh_') === true ? 'The webhook' : 'The listener'} gets no more
+        events, and its queued deliveries are cancelled.
       </p>
       {subscription !== undefined && <Queued id={subscription.id} />}
-      {end.error !== null && <Problem error={end.error} what="It was not ended." />}
+      {end.error !== null && <Problem error={end.error} what="The subscription was not ended." />}
     </Confirm>
   );
 }

@@ -19,7 +19,7 @@ export function later(load: () => Promise<ComponentType>): ComponentType {
   };
 }
 
-/** The service is away, or another version of it runs by now, which has other files. */
+/** The service is unavailable, or another version of it runs, which has other files. */
 function NotLoaded() {
   return (
     <PageFrame title="This page could not be loaded">

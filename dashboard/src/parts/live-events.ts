@@ -35,7 +35,7 @@ const nothing: LiveEvents = {
 
 /**
  * The events of a channel of a source as they come; the channel is '' for the default one. `paused`: what comes is kept aside,
- * and shown when it goes on.
+ * and shown when the user continues.
  */
 export function useLiveEvents(
   sourceId: string,

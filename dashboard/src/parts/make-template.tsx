@@ -40,10 +40,10 @@ export function MakeTemplate({ workflow }: { workflow: Workflow }) {
         make.mutate();
       }}
     >
-      <h2 id="make-template">Make a template of it</h2>
+      <h2 id="make-template">Make a template</h2>
       <p className="muted">
-        Of its triggers, steps and settings as they are now, for whoever gets to know the id. Accounts, data
-        stores, values of secret props and tokens are left out, and steps that are disabled.
+        A template has the current triggers, steps and settings. Everyone who knows its id can use it. It
+        contains no accounts, data stores, values of secret props or tokens, and no disabled steps.
       </p>
       <div className="field">
         <label className="label" htmlFor="template-name">

@@ -1,4 +1,4 @@
-/** Small choices of a person, kept by the browser. Never anything that lets somebody in. */
+/** Small choices of the user, kept by the browser. Never credentials. */
 export type Choice = 'theme' | 'owner' | 'signed-in';
 
 export function remembered(choice: Choice): string | undefined {
@@ -18,7 +18,7 @@ export function remember(choice: Choice, value: string | undefined): void {
   }
 }
 
-/** Nothing is left of what this tab kept of somebody's work, such as drafts. */
+/** Deletes what this tab kept of the user's work, such as drafts. */
 export function forgetWork(): void {
   try {
     sessionStorage.clear();

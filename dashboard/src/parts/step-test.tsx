@@ -195,7 +195,7 @@ function TestResult({ result, code }: { result: StepTestResult; code: string | u
       )}
       {flow !== null && (
         <>
-          <h3>Would go on with</h3>
+          <h3>Next</h3>
           <JsonView value={flow} label="$.flow" />
         </>
       )}

@@ -16,7 +16,7 @@ const channels = [
     id: 'errors',
     name: 'Its errors',
     eventName: '$errors',
-    hint: 'Each failure is an event too, with its message and stack: send them to a webhook, or to a workflow that tells somebody. A workflow that listens to its own errors would run for each of them.',
+    hint: 'Each failure is an event too, with its message and stack: send them to a webhook, or to a workflow that notifies you. A workflow that listens to its own errors would run for each of them.',
   },
   {
     id: 'logs',

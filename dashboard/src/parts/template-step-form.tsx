@@ -17,7 +17,7 @@ interface Props {
   problems: ReadonlyMap<string, string>;
 }
 
-/** What somebody has to give, or may, to a step of a template: the props that come without a value. */
+/** The props of a step of a template that have no value: the user fills in the required ones, and may fill in the others. */
 export function TemplateStepForm(props: Props) {
   const { title, step } = props;
   const component = useTemplateComponent(step);

@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'react';
 
-/** The value once it has not changed for a while: so that somebody who types does not ask for each letter. */
+/** The value once it has not changed for a while: so that typing does not send a request for each letter. */
 export function useSettled<T>(value: T, ms = 350): T {
   const [settled, setSettled] = useState(value);
   useEffect(() => {

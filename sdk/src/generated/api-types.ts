@@ -67,8 +67,8 @@ export interface SourceTick {
     /** Run of a workflow; null: a run of a source */
     id: string | null;
     /**
-     * lost: no end was recorded, and it is not queued any more; not_kept: the run, of a workflow, is no
-     * longer kept
+     * lost: no end was recorded, and it is no longer queued; not_kept: the run, of a workflow, is no longer
+     * kept
      */
     state: 'queued' | 'running' | 'waiting' | 'succeeded' | 'failed' | 'cancelled' | 'quarantined' | 'not_triggered' | 'lost' | 'not_kept';
     /** Class and message of the error; of a queued run: of the attempt before */
@@ -147,7 +147,7 @@ export interface Health {
 export interface Replay {
   /** rpl_… */
   id: string;
-  /** queueing: deliveries are being made; finished: nothing waits any more */
+  /** queueing: deliveries are being made; finished: all deliveries have ended */
   state: 'queueing' | 'sending' | 'finished' | 'cancelled';
   /** Why it is cancelled */
   reason: 'replay_cancelled' | 'listener_removed' | 'subscription_removed' | 'membership_ended' | 'queueing_failed' | null;
@@ -233,7 +233,7 @@ export interface Webhook {
   disabled_at: number | null;
   /** Integer */
   failing_since: number | null;
-  /** Undelivered deliveries whose records were too old or too many to keep (integer) */
+  /** Dead letters that were deleted because they were too old or too many (integer) */
   removed_records: number;
   /** Epoch seconds (integer) */
   created_at: number;
@@ -381,7 +381,7 @@ export interface WorkflowSettings {
   memory_mb: number;
   /** A failed step is tried again, up to 8 times over 10 hours */
   auto_retry: boolean;
-  /** Runs started by events that go on at once; null: any number (integer, 1 to 10000) */
+  /** Maximum runs started by events that run at the same time; null: no limit (integer, 1 to 10000) */
   concurrency: number | null;
   throttle: {
     /** 0 holds all events (integer, 0 to 10000) */
@@ -495,8 +495,8 @@ export interface WorkflowTick {
     /** Run of a workflow; null: a run of a source */
     id: string | null;
     /**
-     * lost: no end was recorded, and it is not queued any more; not_kept: the run, of a workflow, is no
-     * longer kept
+     * lost: no end was recorded, and it is no longer queued; not_kept: the run, of a workflow, is no longer
+     * kept
      */
     state: 'queued' | 'running' | 'waiting' | 'succeeded' | 'failed' | 'cancelled' | 'quarantined' | 'not_triggered' | 'lost' | 'not_kept';
     /** Class and message of the error; of a queued run: of the attempt before */
@@ -541,7 +541,7 @@ export interface Template {
     memory_mb?: number;
     /** A failed step is tried again, up to 8 times over 10 hours */
     auto_retry?: boolean;
-    /** Runs started by events that go on at once; null: any number (integer, 1 to 10000) */
+    /** Maximum runs started by events that run at the same time; null: no limit (integer, 1 to 10000) */
     concurrency?: number | null;
     throttle?: {
       /** 0 holds all events (integer, 0 to 10000) */
@@ -554,7 +554,7 @@ export interface Template {
     /** Addition: steps run in a process of their own; by default, code of one owner shares processes */
     isolated?: boolean;
   };
-  /** Null: made by somebody with whom the reader shares no workspace */
+  /** Null: the owner shares no workspace with the reader */
   owner_id: string | null;
   /** Epoch seconds (integer) */
   created_at: number;
@@ -842,7 +842,7 @@ export interface Account {
   dead: boolean;
   /** Addition: why it is unhealthy or dead */
   error: string | null;
-  /** Addition: null when nobody said */
+  /** Addition: null when it is not known */
   authorized_scopes: string[] | null;
   /** Addition: when the provider last gave another access token (format date-time) */
   last_refreshed_at: string | null;
@@ -1157,7 +1157,7 @@ export interface Overview {
     /** Epoch seconds; null: nothing waits (integer) */
     oldest_at: number | null;
   };
-  /** Deliveries that ended undelivered (…/dead_letters lists them); 1000 means at least so many (integer) */
+  /** Dead letters (…/dead_letters lists them); 1000 means at least so many (integer) */
   dead_letters: number;
   /** Up to 5, the latest first */
   unhealthy_accounts: ({
@@ -1249,7 +1249,7 @@ export interface FlowNode {
   })[];
   /** That it uses (integer) */
   unhealthy_accounts: number;
-  /** Undelivered to it, among the newest 1,000 records of the owner (integer) */
+  /** Dead letters to it, among the newest 1,000 records of the owner (integer) */
   dead_letters: number;
 }
 
@@ -1274,9 +1274,9 @@ export interface FlowEdge {
   listener_id: string;
   /** The channel; empty for the default one */
   event_name: string;
-  /** Failed: undelivered, or to be tried again. Null: the listener is of another owner */
+  /** Failed: dead letters and deliveries to be tried again. Null: the listener belongs to another owner */
   deliveries: FlowFigures | null;
-  /** Undelivered, among the newest 1,000 records of the owner (integer) */
+  /** Dead letters among the newest 1,000 records of the owner (integer) */
   dead_letters: number;
   /** Deliveries failed, and the health of the listener is still failing or disabled */
   failing: boolean;
@@ -1826,7 +1826,7 @@ export interface RotateApiClientSecretBody {
   org_id?: string;
   /** The same as org_id */
   workspace_id?: string;
-  /** End its tokens too: when somebody else may know the secret */
+  /** End its tokens too, for a secret that may have leaked */
   revoke_tokens?: boolean;
 }
 
@@ -2307,7 +2307,7 @@ export interface DeleteOAuthClientQuery {
   org_id?: string;
   /** The same as org_id */
   workspace_id?: string;
-  /** true: also while accounts use it, which cannot be refreshed any more */
+  /** true: also while accounts use it; they can no longer be refreshed */
   force?: boolean;
 }
 
@@ -2581,7 +2581,7 @@ export interface CreateWebhookAnswer {
   disabled_at: number | null;
   /** Integer */
   failing_since: number | null;
-  /** Undelivered deliveries whose records were too old or too many to keep (integer) */
+  /** Dead letters that were deleted because they were too old or too many (integer) */
   removed_records: number;
   /** Epoch seconds (integer) */
   created_at: number;
@@ -2685,7 +2685,7 @@ export interface RotateWebhookSecretAnswer {
   disabled_at: number | null;
   /** Integer */
   failing_since: number | null;
-  /** Undelivered deliveries whose records were too old or too many to keep (integer) */
+  /** Dead letters that were deleted because they were too old or too many (integer) */
   removed_records: number;
   /** Epoch seconds (integer) */
   created_at: number;
@@ -3464,7 +3464,7 @@ export interface CreateWorkflowBody {
     memory_mb?: number;
     /** A failed step is tried again, up to 8 times over 10 hours */
     auto_retry?: boolean;
-    /** Runs started by events that go on at once; null: any number (integer, 1 to 10000) */
+    /** Maximum runs started by events that run at the same time; null: no limit (integer, 1 to 10000) */
     concurrency?: number | null;
     throttle?: {
       /** 0 holds all events (integer, 0 to 10000) */
@@ -3550,7 +3550,7 @@ export interface CreateDeploymentBody {
     memory_mb?: number;
     /** A failed step is tried again, up to 8 times over 10 hours */
     auto_retry?: boolean;
-    /** Runs started by events that go on at once; null: any number (integer, 1 to 10000) */
+    /** Maximum runs started by events that run at the same time; null: no limit (integer, 1 to 10000) */
     concurrency?: number | null;
     throttle?: {
       /** 0 holds all events (integer, 0 to 10000) */
@@ -3614,7 +3614,7 @@ export interface CreateTemplateBody {
     memory_mb?: number;
     /** A failed step is tried again, up to 8 times over 10 hours */
     auto_retry?: boolean;
-    /** Runs started by events that go on at once; null: any number (integer, 1 to 10000) */
+    /** Maximum runs started by events that run at the same time; null: no limit (integer, 1 to 10000) */
     concurrency?: number | null;
     throttle?: {
       /** 0 holds all events (integer, 0 to 10000) */

@@ -523,9 +523,9 @@ export class Members {
   /**
    * Removes a member; for admins of the workspace, and for leaving it.
    *
-   * Connected accounts of their own may not be used in sources and workflows of the workspace any more;
-   * those that they connected for the workspace stay. What is their own and the workspace are not
-   * subscribed to each other any more, and no triggers of each other.
+   * Sources and workflows of the workspace can no longer use the personal accounts of the member; accounts
+   * that the member connected for the workspace stay. Subscriptions and triggers between the workspace and
+   * what the member owns end.
    *
    * `DELETE /v1/workspaces/{id}/members/{user_id}`
    * @param workspaceId o_…
@@ -967,7 +967,7 @@ export class Accounts {
    * Rename an account or replace its credentials.
    *
    * Credentials are replaced as a whole. An account that was connected through OAuth becomes one with
-   * static credentials by that: it is not refreshed any more. To give it a new grant, connect it again.
+   * static credentials by that: it is no longer refreshed. To give it a new grant, connect it again.
    *
    * `PUT /v1/accounts/{id}`
    * @param accountId apn_…
@@ -1385,7 +1385,7 @@ export class Webhooks {
   }
 
   /**
-   * Send everything again that ended undelivered, all of it or since a time.
+   * Redeliver all dead letters, or those since a time.
    *
    * To a disabled webhook nothing is sent: resume it first.
    *
@@ -1469,7 +1469,7 @@ export class Deliveries {
   }
 
   /**
-   * Deliveries to listeners of the authenticated user that ended undelivered, newest first.
+   * Dead letters of listeners of the authenticated user, newest first.
    *
    * `GET /v1/users/me/dead_letters`
    * @returns all items by `for await`, or pages
@@ -1480,7 +1480,7 @@ export class Deliveries {
   }
 
   /**
-   * Deliveries to listeners of a workspace that ended undelivered, newest first.
+   * Dead letters of listeners of a workspace, newest first.
    *
    * `GET /v1/workspaces/{id}/dead_letters`
    * @param workspaceId o_…

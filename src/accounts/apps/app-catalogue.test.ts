@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { SettingsError } from '#config/settings.ts';
+import { SettingsError } from '#config/read-settings.ts';
 import { silentLogger } from '#lib/logger.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
 import { createTempFolder, type TempFolder } from '../../../test/support/temp-folder.ts';

@@ -1,6 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { SettingsError } from '#config/settings.ts';
+import { SettingsError } from '#config/read-settings.ts';
 import { toError } from '#lib/errors.ts';
 import type { AppDefinition } from './app-definition.ts';
 import { parseApp } from './parse-app.ts';

@@ -19,7 +19,7 @@ export type TemplateValues = Readonly<Record<string, unknown>>;
 
 /**
  * Puts values into `{{field}}`.
- * - `url`: percent-encoded in path and query. A field that stands for the host, or a part of it, takes nothing else than
+ * - `url`: percent-encoded in path and query. A field that stands for the host, or a part of it, accepts nothing but
  *   that: `https://` before a pasted value, the literal rest of the host and slashes behind it are dropped, anything more
  *   is refused. So no value leads to a host that the template does not mean.
  * - `text`: as it is; control characters are refused, so the result fits into one line of a header.

@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { stop } from 'esbuild';
 import { createTempFolder } from '../../../test/support/temp-folder.ts';
-import { BuildFailure, bundle } from './bundle-component.ts';
+import { BuildFailure } from './build-run.ts';
+import { bundle } from './bundle-component.ts';
 import { ProvidedTexts } from './provided-texts.ts';
 
 after(() => stop());

@@ -1,60 +1,23 @@
 import { readFile } from 'node:fs/promises';
-import { isBuiltin } from 'node:module';
 import { resolve } from 'node:path';
-import {
-  type Loader,
-  type Message,
-  type Metafile,
-  type OnResolveArgs,
-  type OnResolveResult,
-  type Plugin,
-  type PluginBuild,
-  build as runEsbuild,
-  transform,
-} from 'esbuild';
+import { type Message, type Metafile, type Plugin, build as runEsbuild, transform } from 'esbuild';
 import { bytesText } from '#lib/units.ts';
-import type { BuildProblem, BundleForm, BundleRequest, BundlerOutput, OwnFile } from './build-messages.ts';
+import type { BundleForm, BundleRequest, BundlerOutput, OwnFile } from './build-messages.ts';
+import { BuildFailure, type BuildRun, type LookUp } from './build-run.ts';
 import { describeErrors } from './bundle-errors.ts';
-import { ownModuleName, pathOfOwnModule } from './own-module-name.ts';
-import { mapComment, withOwnMap } from './own-source-map.ts';
-import {
-  isInside,
-  loaderByAttribute,
-  loadPackageFile,
-  packageOfFile,
-  type SeenPackages,
-} from './package-files.ts';
-import { parsePackageSpecifier } from './package-specifier.ts';
+import { confinement, entryPoint, loaderByExtension } from './confinement-plugin.ts';
+import { ownModuleName } from './own-module-name.ts';
+import { mapComment } from './own-source-map.ts';
+import { packageOfFile, type SeenPackages } from './package-files.ts';
 import { importOfCreateRequire, type ProvidedTexts, withOwnRequire } from './provided-texts.ts';
 import { packageFolderOf, readsBeside } from './reads-beside.ts';
 import {
   type CommonJsModule,
-  isStrictText,
-  keyOf,
   strictEntry,
   strictnessOf,
   strictText,
   withStrictFunction,
 } from './strict-modules.ts';
-import { bytesOf } from './text-of.ts';
-
-/** Asks the service for a file of the component itself; null when there is none. */
-export type LookUp = (importer: string, specifier: string) => Promise<OwnFile | null>;
-
-export class BuildFailure extends Error {
-  readonly problem: BuildProblem;
-
-  constructor(problem: BuildProblem) {
-    super(problem.message);
-    this.problem = problem;
-  }
-}
-
-/** Stands for the entry, whose path may be anything. */
-const entryPoint = 'millrace-entry';
-
-/** esbuild's own answer, asked for from inside the plugin, which must not answer it again. */
-const nativeOnly = 'native-only';
 
 const globalRequire = "globalThis.require ??= __createRequire('file:///component.js');";
 
@@ -182,25 +145,6 @@ async function loaderOfEntry(entry: OwnFile): Promise<'js' | 'ts' | 'json'> {
   return isJavaScript ? 'js' : 'ts';
 }
 
-function loaderByExtension(path: string): 'js' | 'ts' | 'json' {
-  if (/\.json$/.test(path)) return 'json';
-  return /\.[mc]?js$/.test(path) ? 'js' : 'ts';
-}
-
-interface BuildRun {
-  request: BundleRequest;
-  entry: OwnFile & { loader: Loader };
-  /** Files of the component that were asked for, by path. */
-  own: Map<string, OwnFile>;
-  lookUp: LookUp;
-  needed: Set<string>;
-  seen: SeenPackages;
-  /** As that of the request; when packages are only listed, the one that asks least of esbuild. */
-  form: BundleForm;
-  /** Modules of ours that the code imports, which are no part of its text; absent: they are. */
-  apart: Set<string> | undefined;
-}
-
 /** `map`: the comment that ends the text. */
 interface BuiltText {
   code: string;
@@ -306,162 +250,4 @@ function isBuildFailure(error: unknown): error is { errors: Message[] } {
   return (
     error instanceof Error && 'errors' in error && Array.isArray(error.errors) && error.errors.length > 0
   );
-}
-
-function confinement(run: BuildRun, asksForPackages: boolean): Plugin {
-  const { request, entry, needed, own, seen } = run;
-  return {
-    name: 'confinement',
-    setup(esbuild) {
-      esbuild.onResolve({ filter: new RegExp(`^${entryPoint}$`) }, (args) =>
-        args.kind === 'entry-point' ? { path: ownModuleName(entry), namespace: 'own' } : undefined,
-      );
-      const find = async (args: OnResolveArgs): Promise<OnResolveResult | undefined> => {
-        if (args.pluginData === nativeOnly) return undefined;
-        if (isBuiltin(args.path)) return { path: args.path, external: true };
-        const provided = providedModule(args.path, request.provided);
-        if (provided !== undefined) return resolveProvided(provided);
-        return args.namespace === 'own' ? resolveFromOwn(esbuild, args) : resolveFromPackage(esbuild, args);
-      };
-      esbuild.onResolve({ filter: /.*/, namespace: 'own' }, find);
-      const ofPackages = asksForPackages ? /.*/ : filterOf(Object.keys(request.provided));
-      esbuild.onResolve({ filter: ofPackages, namespace: 'file' }, find);
-      esbuild.onLoad({ filter: /.*/, namespace: 'own' }, (args) => {
-        const file = own.get(pathOfOwnModule(args.path));
-        if (file === undefined) return { errors: [{ text: `${args.path} is not a file of this component` }] };
-        const loader = loaderByAttribute(args.with) ?? file.loader ?? loaderByExtension(file.path);
-        if (file.encoding !== undefined) {
-          if (loader === 'binary') return { contents: bytesOf(file), loader };
-          const text = `${fileName(file.path)} is not text: import it with { type: "bytes" }`;
-          return { errors: [{ text }] };
-        }
-        if (loader !== 'json' && loader !== 'text' && loader !== 'binary')
-          seen.code.set(keyOf(args), { isStrict: isStrictText(file.text) });
-        return {
-          contents:
-            loader === 'json' || loader === 'text' || loader === 'binary' ? file.text : withOwnMap(file.text),
-          loader: loader === 'either' ? 'ts' : loader,
-          resolveDir: request.folder,
-        };
-      });
-      esbuild.onLoad({ filter: /.*/, namespace: 'file' }, (args) =>
-        loadPackageFile(args.path, args.with, request, run.seen),
-      );
-      // Anything else (data: URLs, the empty modules of a `browser` map) holds no file.
-    },
-  };
-
-  function resolveProvided(name: string): OnResolveResult {
-    if (run.apart === undefined) return { path: request.provided[name] ?? '', namespace: 'file' };
-    run.apart.add(name);
-    return { path: name, external: true };
-  }
-
-  async function resolveFromOwn(
-    esbuild: PluginBuild,
-    args: OnResolveArgs,
-  ): Promise<OnResolveResult | undefined> {
-    const isUrl = /^https?:/i.test(args.path);
-    if (/^\.{1,2}(?:\/|$)/.test(args.path) || isUrl) {
-      try {
-        const file = await run.lookUp(pathOfOwnModule(args.importer), args.path);
-        if (file === null) return unresolved(args, `there is no file for the import ${quote(args.path)}`);
-        own.set(file.path, file);
-        return { path: ownModuleName(file), namespace: 'own' };
-      } catch (error) {
-        if (error instanceof BuildFailure)
-          return { errors: [{ text: error.message, detail: error.problem }] };
-        throw error;
-      }
-    }
-    const specifier = parsePackageSpecifier(args.path);
-    if (specifier === null) return refused(args.path);
-    if (request.aliases === undefined) {
-      if (args.kind !== 'require-resolve') needed.add(specifier.request);
-      return { path: args.path, external: true };
-    }
-    if (run.form === 'tree') {
-      const installedAs = request.aliases[specifier.request] ?? specifier.name;
-      return { path: installedAs + specifier.subpath, external: true };
-    }
-    return resolveNatively(esbuild, args);
-  }
-
-  async function resolveFromPackage(
-    esbuild: PluginBuild,
-    args: OnResolveArgs,
-  ): Promise<OnResolveResult | undefined> {
-    if (/^(?:https?:)?\/\//i.test(args.path)) return { path: args.path, external: true };
-    return resolveNatively(esbuild, args);
-  }
-
-  /** Undefined lets esbuild do what it just said it would: its answer carries more than a plugin can return. */
-  async function resolveNatively(
-    esbuild: PluginBuild,
-    args: OnResolveArgs,
-  ): Promise<OnResolveResult | undefined> {
-    const result = await esbuild.resolve(args.path, {
-      importer: args.importer,
-      namespace: args.namespace,
-      resolveDir: args.resolveDir,
-      kind: args.kind,
-      with: args.with,
-      pluginData: nativeOnly,
-    });
-    if (result.errors.length > 0) return unresolved(args, notFound(args));
-    if (result.external || result.namespace !== 'file') return undefined;
-    // A build folder may lie below a node_modules that is not its own (the data folder inside a project).
-    const isFromProject =
-      isInside(args.importer, request.projectModules) || isInside(args.importer, request.providedFolder);
-    if (!isFromProject && !isInside(result.path, request.folder)) {
-      return unresolved(args, notFound(args));
-    }
-    return undefined;
-  }
-}
-
-function notFound({ path, namespace, importer }: OnResolveArgs): string {
-  const specifier = namespace === 'file' ? parsePackageSpecifier(path) : null;
-  const by = specifier === null ? '' : packageOfFile(importer);
-  if (specifier === null || by === '') return `could not resolve ${quote(path)}`;
-  // Nothing is installed that nobody named: a package that is wrong about its dependencies could name anything.
-  return `could not resolve ${quote(path)}, which the package ${quote(by)} does not declare: import ${quote(specifier.name)} in the component too`;
-}
-
-/** Node fails where the line runs; so does a `require` of something optional that is not there. */
-function unresolved(args: OnResolveArgs, text: string): OnResolveResult {
-  const isLazy =
-    args.kind === 'require-call' || args.kind === 'require-resolve' || args.kind === 'dynamic-import';
-  if (isLazy && args.namespace === 'file') return { path: args.path, external: true };
-  return { errors: [{ text }] };
-}
-
-function refused(specifier: string): OnResolveResult {
-  const problem: BuildProblem = {
-    kind: 'caller',
-    code: 'unsupported_specifier',
-    message: `the import ${quote(specifier)} is not supported: expected a relative file, a module of Node, or an npm package with a version, range or tag`,
-    details: { specifier: specifier.slice(0, 500) },
-  };
-  return { errors: [{ text: problem.message, detail: problem }] };
-}
-
-/** Imports of these packages, and a few more. */
-function filterOf(names: readonly string[]): RegExp {
-  return names.length === 0 ? /^$/ : new RegExp(`^(?:${names.join('|')})(?:@|$)`);
-}
-
-/** The name of `@pipedream/platform`, also with a version behind it. */
-function providedModule(specifier: string, provided: Record<string, string>): string | undefined {
-  const parsed = parsePackageSpecifier(specifier);
-  if (parsed === null || parsed.subpath !== '' || !Object.hasOwn(provided, parsed.name)) return undefined;
-  return parsed.name;
-}
-
-function fileName(path: string): string {
-  return path.slice(path.lastIndexOf('/') + 1);
-}
-
-function quote(text: string): string {
-  return JSON.stringify(text.slice(0, 200));
 }

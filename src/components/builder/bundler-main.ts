@@ -1,7 +1,8 @@
 import { createWriteStream } from 'node:fs';
 import { stop } from 'esbuild';
 import type { BuildProblem, BundleRequest, BundlerInput, BundlerOutput, OwnFile } from './build-messages.ts';
-import { BuildFailure, bundle } from './bundle-component.ts';
+import { BuildFailure } from './build-run.ts';
+import { bundle } from './bundle-component.ts';
 import { readMessages, writeMessage } from './message-lines.ts';
 import { ProvidedTexts } from './provided-texts.ts';
 

@@ -183,7 +183,7 @@ forEachStore((fixture) => {
     assert.equal(it.good.requests.length, 2);
   });
 
-  test('a webhook that took nothing for five days is disabled; one success in between begins them anew', async () => {
+  test('a webhook whose deliveries all fail for five days is disabled; one success restarts the five days', async () => {
     await using it = await start({ status: 500 });
     const dayMs = 24 * hourMs;
     await it.delivery.emit(['1']);

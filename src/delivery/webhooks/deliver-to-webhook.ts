@@ -16,7 +16,7 @@ export const answerTimeoutMs = 15_000;
 const responseBytesMax = 1024;
 /** Of errors that trying again does not mend. */
 const sealedCodes: readonly string[] = ['sealed_value_damaged', 'wrong_encryption_key'];
-/** A webhook that took nothing for so long, and was tried, is disabled. */
+/** A webhook is disabled when all deliveries to it have failed for so long. */
 const onlyFailuresMs = 5 * 86_400_000;
 
 export interface WebhookDeliveryOptions {

@@ -216,7 +216,7 @@ forEachStore((fixture) => {
     await assert.rejects(removeWebhook(tools, id), { code: 'not_found' });
   });
 
-  test('redelivering all queues what ended undelivered since then and still has its text, once', async () => {
+  test('redelivering all queues the dead letters since then that still have their text, once', async () => {
     const { store } = fixture;
     const tools = webhookTools(store);
     const { webhook } = await createWebhook(tools, { ...owner, url });

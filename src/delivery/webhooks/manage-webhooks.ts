@@ -1,5 +1,5 @@
 import { changeEventually, insertChangeJob } from '#delivery/change-deliveries.ts';
-import { openStates, undeliveredStates } from '#delivery/delivery.ts';
+import { deadStates, openStates } from '#delivery/delivery.ts';
 import { countDeliveries } from '#delivery/delivery-store.ts';
 import { deleteSubscriptionsOf } from '#delivery/subscriptions/subscription-store.ts';
 import type { AddressPolicy } from '#egress/address-policy.ts';
@@ -153,7 +153,7 @@ export async function removeWebhook(options: WebhookOptions, id: string): Promis
 }
 
 /**
- * Queues everything again that ended undelivered since then (default: ever) and whose text is kept. Answers how many
+ * Queues all dead letters since then (default: ever) whose text is kept. Answers how many
  * deliveries that is about; it happens in the background.
  */
 export async function redeliverAll(
@@ -164,7 +164,7 @@ export async function redeliverAll(
   const { store, clock } = options;
   const nowMs = clock.now();
   const since = sinceMs === undefined ? {} : { sinceMs };
-  const states: DeliveryState[] = [...undeliveredStates];
+  const states: DeliveryState[] = [...deadStates];
   const count = await store.transaction(async (tx) => {
     const found = await countDeliveries(tx, {
       listenerId: webhook.id,
@@ -183,7 +183,7 @@ export async function redeliverAll(
           to: 'queued',
           reason: null,
           ...(sinceMs === undefined ? {} : { since_ms: sinceMs }),
-          // What ends undelivered again is not sent again by this.
+          // A delivery that fails again is not sent again by this.
           until_ms: nowMs,
         },
       });

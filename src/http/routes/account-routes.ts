@@ -68,7 +68,7 @@ export interface AccountRouteOptions {
   findApp: NonNullable<AccountOptions['findApp']>;
   /** Makes an account with tokens that the provider gives to the owner's own OAuth client. */
   connectByClient: (request: Parameters<typeof connectByClient>[1]) => Promise<AccountRow>;
-  /** Tells the provider that the grant of an account that was deleted is not needed any more; never rejects. */
+  /** Revokes the grant of a deleted account at its provider. Never rejects. */
   revokeGrant: (deleted: AccountRow, credentials: Record<string, unknown>) => Promise<void>;
   /** Sources and workflows that use the account must run with what it is now. */
   onAccountChange: (accountId: string) => void;
@@ -301,7 +301,7 @@ export function accountRoutes(app: App, options: AccountRouteOptions): void {
         summary: 'Rename an account or replace its credentials',
         description:
           'Credentials are replaced as a whole. An account that was connected through OAuth becomes one with static ' +
-          'credentials by that: it is not refreshed any more. To give it a new grant, connect it again.',
+          'credentials by that: it is no longer refreshed. To give it a new grant, connect it again.',
         params: IdParams('apn_…'),
         body: Type.Object({ name: Type.Optional(name), credentials: Type.Optional(credentials) }),
         response: { 200: DataOf(Account) },

@@ -22,7 +22,7 @@ export const Account = Type.Object(
     }),
     error: Type.Union([Type.String(), Type.Null()], { description: 'Addition: why it is unhealthy or dead' }),
     authorized_scopes: Type.Union([Type.Array(Type.String()), Type.Null()], {
-      description: 'Addition: null when nobody said',
+      description: 'Addition: null when it is not known',
     }),
     last_refreshed_at: when('Addition: when the provider last gave another access token'),
     next_refresh_at: when('Addition: null when it is not refreshed by itself'),

@@ -50,7 +50,7 @@ const ActionRun = Type.Object({
   ),
 });
 
-/** Somebody waits for it with a connection open. */
+/** A caller waits for it with an open connection. */
 const timeoutSecondsMax = 300;
 
 export interface ActionRouteOptions {

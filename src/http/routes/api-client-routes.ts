@@ -93,7 +93,7 @@ export function apiClientRoutes(app: App, { store, clock, logger }: ApiClientRou
         params: ClientParams,
         body: Type.Object({
           revoke_tokens: Type.Optional(
-            Type.Boolean({ description: 'End its tokens too: when somebody else may know the secret' }),
+            Type.Boolean({ description: 'End its tokens too, for a secret that may have leaked' }),
           ),
         }),
         response: { 200: DataOf(ClientWithSecret) },

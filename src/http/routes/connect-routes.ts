@@ -22,7 +22,7 @@ export interface ConnectRouteOptions {
   publicUrl: () => string;
 }
 
-/** Making a link in which somebody connects an account in a browser. */
+/** Creates links with which a user connects an account in a browser. */
 export function connectRoutes(app: App, { store, connector }: ConnectRouteOptions): void {
   app.post(
     '/accounts/connect',
@@ -100,7 +100,7 @@ export function connectPageRoutes(app: App, { logger, connector, publicUrl }: Co
         { requestId: request.id, route: request.routeOptions.url, err: toError(error) },
         'http.request-failed',
       );
-      const message = `The service could not do this: ${body.error}. Try again; if that does not help, give request id ${request.id} to whoever runs it.`;
+      const message = `The service could not do this: ${body.error}. Try again; if that does not help, give request id ${request.id} to the operator.`;
       return sendPage(reply, status, problemPage(message));
     }
     return sendPage(
@@ -141,7 +141,7 @@ export function connectPageRoutes(app: App, { logger, connector, publicUrl }: Co
       case 'provider':
         return sendOn(reply, onward, {
           title: `Connect ${step.app.name}`,
-          label: `Go on to ${step.app.name}`,
+          label: `Continue to ${step.app.name}`,
           url: step.url,
         });
       case 'connected': {
@@ -154,7 +154,7 @@ export function connectPageRoutes(app: App, { logger, connector, publicUrl }: Co
           error: null,
           error_description: null,
         });
-        return sendOn(reply, onward, { title: `${appName} is connected`, label: 'Go on', url });
+        return sendOn(reply, onward, { title: `${appName} is connected`, label: 'Continue', url });
       }
       case 'failed': {
         const { failure, redirectUrl } = step;
@@ -164,7 +164,7 @@ export function connectPageRoutes(app: App, { logger, connector, publicUrl }: Co
           error: failure.code,
           error_description: failure.message,
         });
-        return sendOn(reply, onward, { title: 'No account was connected', label: 'Go on', url });
+        return sendOn(reply, onward, { title: 'No account was connected', label: 'Continue', url });
       }
       default:
         return unreachable(step);

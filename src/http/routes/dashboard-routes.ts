@@ -7,7 +7,7 @@ import type { DashboardPages } from '#web/dashboard/dashboard-pages.ts';
 
 /**
  * Addresses that the pages take over once they are loaded (dashboard/src/app.tsx has the same). Each is one and everything
- * below it. Whoever asks for something else than a page there is told that there is no such operation.
+ * below it. A request for anything but a page there is answered that there is no such operation.
  */
 export const pagePaths = [
   'sign-in',
@@ -39,7 +39,7 @@ const pageHeaders = {
   'permissions-policy': 'camera=(), geolocation=(), microphone=(), payment=(), usb=()',
 };
 
-/** How long somebody who asks for a page waits for its build, before there is a page that says so. */
+/** How long a request for a page waits for its build before it gets a page that says so. */
 const patienceMs = 250;
 
 export interface DashboardRouteOptions {

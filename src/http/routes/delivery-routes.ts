@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { undeliveredStates } from '#delivery/delivery.ts';
+import { deadStates } from '#delivery/delivery.ts';
 import { findDelivery, pageOfDeadLetters, pageOfDeliveries } from '#delivery/delivery-store.ts';
 import type { DeliveryDispatcher } from '#delivery/dispatch/delivery-dispatcher.ts';
 import { redeliver, textOfDelivery, viewDelivery } from '#delivery/manage-deliveries.ts';
@@ -78,7 +78,7 @@ const stateParameter = (states: readonly DeliveryState[]) => ({
   ),
 });
 const DeliveryQuery = Type.Object(stateParameter(deliveryStates));
-const DeadLetterQuery = Type.Object(stateParameter(undeliveredStates));
+const DeadLetterQuery = Type.Object(stateParameter(deadStates));
 
 export interface DeliveryRouteOptions {
   store: Store;
@@ -107,7 +107,7 @@ export function deliveryRoutes(app: App, options: DeliveryRouteOptions): void {
   };
 
   const deadLetters = async (request: FastifyRequest, ownerId: string) => {
-    const filter = { ownerId, ...statesIn(request, undeliveredStates) };
+    const filter = { ownerId, ...statesIn(request, deadStates) };
     return answer(request, await pageOfDeadLetters(store.read, filter, pageRequest(request)));
   };
 
@@ -255,7 +255,7 @@ export function deliveryRoutes(app: App, options: DeliveryRouteOptions): void {
       schema: {
         operationId: 'listMyDeadLetters',
         tags: ['deliveries', 'addition'],
-        summary: 'Deliveries to listeners of the authenticated user that ended undelivered, newest first',
+        summary: 'Dead letters of listeners of the authenticated user, newest first',
         querystring: DeadLetterQuery,
         response: { 200: PageOf(Delivery) },
       },
@@ -269,7 +269,7 @@ export function deliveryRoutes(app: App, options: DeliveryRouteOptions): void {
       schema: {
         operationId: 'listWorkspaceDeadLetters',
         tags: ['deliveries', 'addition'],
-        summary: 'Deliveries to listeners of a workspace that ended undelivered, newest first',
+        summary: 'Dead letters of listeners of a workspace, newest first',
         params: IdParams('o_…'),
         querystring: DeadLetterQuery,
         response: { 200: PageOf(Delivery) },

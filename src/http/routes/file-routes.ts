@@ -13,14 +13,14 @@ export interface FileRouteOptions {
 
 /**
  * What signed URLs of stored files lead to. The signature is the key; a wrong one, a file that is gone and one that
- * never was are answered alike. The bytes are somebody's: they are only ever downloaded, and never run in a browser.
+ * never was are answered alike. The content comes from users: it is only downloaded, and never runs in a browser.
  */
 export function fileRoutes(app: App, { files, fileUrls }: FileRouteOptions): void {
   app.route({
     method: ['GET', 'HEAD'],
     url: '/files/:id',
     config: { userContent: true },
-    // No operation of the API: nobody makes these URLs by hand.
+    // No operation of the API: these URLs are not made by hand.
     schema: { hide: true },
     handler: async (request: FastifyRequest, reply: FastifyReply) => {
       const { id } = request.params as { id: string };

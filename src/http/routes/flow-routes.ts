@@ -57,7 +57,7 @@ const FlowNodeShape = Type.Object({
   ),
   unhealthy_accounts: Type.Integer({ description: 'That it uses' }),
   dead_letters: Type.Integer({
-    description: 'Undelivered to it, among the newest 1,000 records of the owner',
+    description: 'Dead letters to it, among the newest 1,000 records of the owner',
   }),
 });
 
@@ -68,9 +68,9 @@ const FlowEdgeShape = Type.Object({
   event_name: Type.String({ description: 'The channel; empty for the default one' }),
   deliveries: nullable(
     Figures,
-    'Failed: undelivered, or to be tried again. Null: the listener is of another owner',
+    'Failed: dead letters and deliveries to be tried again. Null: the listener belongs to another owner',
   ),
-  dead_letters: Type.Integer({ description: 'Undelivered, among the newest 1,000 records of the owner' }),
+  dead_letters: Type.Integer({ description: 'Dead letters among the newest 1,000 records of the owner' }),
   failing: Type.Boolean({
     description: 'Deliveries failed, and the health of the listener is still failing or disabled',
   }),

@@ -119,7 +119,7 @@ export function oauthClientRoutes(app: App, options: OAuthClientRouteOptions): v
           if (!isUniqueViolation(error)) throw error;
           throw new CallerError(
             'conflict',
-            'somebody else set this client at the same moment; look at it and try again',
+            'another request set this client at the same time; read it and try again',
           );
         });
       logger.info({ client: row.id, owner: ownerId, user: userId, app: found.slug }, 'oauth-client.set');
@@ -138,7 +138,7 @@ export function oauthClientRoutes(app: App, options: OAuthClientRouteOptions): v
         querystring: Type.Object({
           force: Type.Optional(
             Type.Boolean({
-              description: 'true: also while accounts use it, which cannot be refreshed any more',
+              description: 'true: also while accounts use it; they can no longer be refreshed',
             }),
           ),
         }),

@@ -14,7 +14,7 @@ export function oauth1Routes(app: App, { oauth1Signer }: OAuth1RouteOptions): vo
     '/oauth1/sign/:capability',
     {
       bodyLimit: bodyBytesMax,
-      // No operation of the API: nobody makes these URIs by hand.
+      // No operation of the API: these URIs are not made by hand.
       schema: { hide: true },
     },
     async (request, reply) => {

@@ -105,7 +105,7 @@ const Overview = Type.Object({
     description: 'Deliveries that have not been taken yet, those between two attempts included',
   }),
   dead_letters: Type.Integer({
-    description: `Deliveries that ended undelivered (…/dead_letters lists them); ${countedMax} means at least so many`,
+    description: `Dead letters (…/dead_letters lists them); ${countedMax} means at least so many`,
   }),
   unhealthy_accounts: Troubles('Up to 5, the latest first'),
   disabled_webhooks: Troubles('Up to 5 that the service disabled, the latest first'),
@@ -121,7 +121,7 @@ export interface OverviewRouteOptions {
   eventRates: Pick<EventRates, 'sinceMs' | 'minutes' | 'failing'>;
 }
 
-/** Additions: what somebody who looks after things wants to see first. */
+/** Additions: what an operator wants to see first. */
 export function overviewRoutes(app: App, { store, clock, eventRates }: OverviewRouteOptions): void {
   app.get(
     '/users/me/overview',

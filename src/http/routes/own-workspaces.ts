@@ -15,7 +15,7 @@ export const DailyUse = {
 };
 const DailyUseShape = Type.Object(DailyUse);
 
-/** A workspace in the list of somebody who is in it. */
+/** A workspace in the list of one of its members. */
 export const OwnWorkspace = Type.Object({
   id: Type.String({ description: 'o_…' }),
   orgname: Type.String(),

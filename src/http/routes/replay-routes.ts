@@ -40,7 +40,7 @@ export const Replay = Type.Object(
   {
     id: Type.String({ description: 'rpl_…' }),
     state: OneOf(replayStates, {
-      description: 'queueing: deliveries are being made; finished: nothing waits any more',
+      description: 'queueing: deliveries are being made; finished: all deliveries have ended',
     }),
     reason: OneOfOrNull(replayReasons, { description: 'Why it is cancelled' }),
     total: Type.Integer({ description: 'Events in the range when it began' }),

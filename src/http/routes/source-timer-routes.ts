@@ -38,7 +38,7 @@ export const tickFields = {
       }),
       state: OneOf(shownTickRunStates, {
         description:
-          'lost: no end was recorded, and it is not queued any more; not_kept: the run, of a workflow, is no longer kept',
+          'lost: no end was recorded, and it is no longer queued; not_kept: the run, of a workflow, is no longer kept',
       }),
       error: Type.Union([Type.String(), Type.Null()], {
         description: 'Class and message of the error; of a queued run: of the attempt before',

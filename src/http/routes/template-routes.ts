@@ -32,7 +32,7 @@ const Template = Type.Object(
     triggers: TriggerInputs,
     settings: SettingsInput,
     owner_id: Type.Union([Type.String(), Type.Null()], {
-      description: 'Null: made by somebody with whom the reader shares no workspace',
+      description: 'Null: the owner shares no workspace with the reader',
     }),
     created_at: Type.Integer({ description: 'Epoch seconds' }),
   },
@@ -44,7 +44,7 @@ export interface TemplateRouteOptions {
   templateMaker: TemplateMaker;
 }
 
-/** Templates of workflows: whoever knows the id of one may read and use it. */
+/** Templates of workflows. Every user who knows the id of a template may read and use it. */
 export function templateRoutes(app: App, { store, templateMaker }: TemplateRouteOptions): void {
   app.post(
     '/templates',

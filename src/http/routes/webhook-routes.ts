@@ -300,7 +300,7 @@ export function webhookRoutes(app: App, routeOptions: WebhookRouteOptions): void
       schema: {
         operationId: 'redeliverToWebhook',
         tags: ['webhooks', 'addition'],
-        summary: 'Send everything again that ended undelivered, all of it or since a time',
+        summary: 'Redeliver all dead letters, or those since a time',
         description: 'To a disabled webhook nothing is sent: resume it first.',
         params: IdParams('wh_…'),
         querystring: Type.Object({ since: Type.Optional(Type.String({ description: sinceDescription })) }),

@@ -28,7 +28,7 @@ export const webhookFields = {
     Type.Integer({ description: 'Epoch seconds: the first failure since it last took an event' }),
   ),
   removed_records: Type.Integer({
-    description: 'Undelivered deliveries whose records were too old or too many to keep',
+    description: 'Dead letters that were deleted because they were too old or too many',
   }),
   created_at: Type.Integer({ description: 'Epoch seconds' }),
   updated_at: Type.Integer({ description: 'Epoch seconds' }),

@@ -31,7 +31,7 @@ const runSettings = {
   concurrency: integerOrNull({
     minimum: 1,
     maximum: 10_000,
-    description: 'Runs started by events that go on at once; null: any number',
+    description: 'Maximum runs started by events that run at the same time; null: no limit',
   }),
   throttle: Type.Union([Throttle, Type.Null()]),
   queue_size: Type.Integer({

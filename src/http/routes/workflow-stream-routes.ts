@@ -42,7 +42,7 @@ const style: StreamStyle = {
   },
 };
 
-/** What `$.send.sse` sends, for whoever knows the id of the workflow, as in the original; like all streams with the version in front too. */
+/** What `$.send.sse` sends, for every caller that knows the id of the workflow, as Pipedream does. As all streams, also below the version. */
 export function workflowStreamRoutes(app: App, options: WorkflowStreamRouteOptions): void {
   // A workflow has so many readers, at whichever address.
   const readers = new PublicReaders({ clock: options.clock });

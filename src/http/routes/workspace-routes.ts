@@ -262,9 +262,8 @@ function memberRoutes(app: App, { store, clock, onAccountChange }: WorkspaceRout
         operationId: 'deleteMember',
         summary: 'Removes a member; for admins of the workspace, and for leaving it',
         description:
-          'Connected accounts of their own may not be used in sources and workflows of the workspace any more; those that they ' +
-          'connected for the workspace stay. What is their own and the workspace are not subscribed to each other any more, and no ' +
-          'triggers of each other.',
+          'Sources and workflows of the workspace can no longer use the personal accounts of the member; accounts that the member ' +
+          'connected for the workspace stay. Subscriptions and triggers between the workspace and what the member owns end.',
         tags: ['workspaces', 'addition'],
         params: Type.Object({
           id: Type.String({ description: 'o_…' }),

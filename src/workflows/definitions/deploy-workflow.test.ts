@@ -103,7 +103,7 @@ forEachStore((fixture) => {
     assert.deepEqual(await rowCounts(), made, 'the same is made where nothing refuses it');
   });
 
-  test('a store that takes nothing answers 503 and keeps the deployment that was there', async () => {
+  test('a store that accepts no writes answers 503 and keeps the deployment that was there', async () => {
     using parts = new DeployerFixture(fixture.store);
     const component = await parts.component();
     const { deployer } = tools(parts);

@@ -232,7 +232,7 @@ function keyOf(key: RequestKey, { run }: NewRun, { accepted }: { accepted: boole
 function tooMany(limit: number, nowMs: number): CallerError {
   return new CallerError(
     'workflow_busy',
-    'too many requests are waiting for this workflow: it takes more when it has worked some off',
+    'too many requests are waiting for this workflow; try again in a few seconds',
     {
       limit,
       retry_after: tryAgainSeconds,

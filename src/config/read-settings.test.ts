@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { readSettings, SettingsError } from './settings.ts';
+import { readSettings, SettingsError } from './read-settings.ts';
 
 function problemsOf(environment: Record<string, string>): string {
   try {

@@ -1,0 +1,96 @@
+import { bytesText } from '#lib/units.ts';
+import { usageOf } from '#metering/invocation-usage.ts';
+import type { CallOutcome, UserCodeError } from '#runner/call-outcome.ts';
+import type { Deployment } from './deployment.ts';
+import { eventsOfOutcome } from './outcome-events.ts';
+import type { InvocationEnd } from './settle-invocation.ts';
+
+export interface InvocationLimits {
+  deadlineMs: number;
+  memoryMb: number;
+  componentDbBytesMax: number;
+}
+
+/** What the outcome of a run or hook stores: events, state, usage, and for a run whether it failed. */
+export function endOfInvocation(
+  deployment: Deployment,
+  outcome: CallOutcome,
+  options: {
+    /** The state of the source before; undefined: nothing is known to be stored. */
+    db: Record<string, string> | undefined;
+    limits: InvocationLimits;
+    nowMs: number;
+    originalEvent: string | undefined;
+    hops: number;
+    isStale: () => boolean;
+    /** False for hooks, whose failures refuse the change that they belong to. */
+    isRun?: boolean;
+    tick?: InvocationEnd['tick'] | undefined;
+  },
+): InvocationEnd {
+  const { source, shape, redact } = deployment;
+  const { nowMs, limits } = options;
+  // The effects of a lost process are unknown, so none are stored.
+  const known = isProcessCrash(outcome) ? { ...outcome, emits: [], dbSets: {} } : outcome;
+  const checked = withinDbLimit(known, options.db, limits.componentDbBytesMax);
+  return {
+    sourceId: source.id,
+    emission: {
+      emitterId: source.id,
+      ...(shape.dedupe === undefined ? {} : { dedupe: shape.dedupe }),
+      hops: options.hops,
+      events: eventsOfOutcome(checked, { redact, originalEvent: options.originalEvent, nowMs }),
+    },
+    dbSets: checked.dbSets,
+    usage: usageOf(source.owner_id, nowMs, {
+      invocations: 1,
+      computeMs: Math.ceil(outcome.durationMs),
+      memoryMb: limits.memoryMb,
+    }),
+    isStale: options.isStale,
+    ...(options.isRun === true && {
+      run: { failure: failureOf(checked, redact), revision: deployment.revision },
+    }),
+    ...(options.tick === undefined ? {} : { tick: options.tick }),
+  };
+}
+
+/** State that would exceed its limit is not written. The source gets an error on `$errors`. */
+function withinDbLimit(
+  outcome: CallOutcome,
+  db: Record<string, string> | undefined,
+  bytesMax: number,
+): CallOutcome {
+  if (Object.keys(outcome.dbSets).length === 0) return outcome;
+  const merged = Object.entries({ ...db, ...outcome.dbSets });
+  const size = merged.reduce((sum, [key, value]) => sum + key.length + value.length, 0);
+  if (size <= bytesMax) return outcome;
+  return {
+    ...outcome,
+    dbSets: {},
+    status: 'limit_exceeded',
+    error: outcome.error ?? {
+      name: 'ComponentDbLimitError',
+      message: `$.service.db would have ${bytesText(size)}, at most ${bytesText(bytesMax)} are allowed: nothing that this run set was stored`,
+      stack: '',
+    },
+  };
+}
+
+/** The process was lost, so the effects of the run are unknown. */
+export function isProcessCrash(outcome: CallOutcome): boolean {
+  return outcome.status === 'exited' || outcome.status === 'out_of_memory';
+}
+
+/** Why a run counts as failed; null: it succeeded. */
+function failureOf(
+  { status, error }: Pick<CallOutcome, 'status' | 'error'>,
+  redact: (text: string) => string,
+): string | null {
+  if (error !== undefined) return failureText(error, redact);
+  return status === 'finished' ? null : `the run ended as ${status}`;
+}
+
+export function failureText({ name, message }: UserCodeError, redact: (text: string) => string): string {
+  return redact(`${name}: ${message}`);
+}
