@@ -10,6 +10,7 @@ import { invokeCommand } from './invoke-command.ts';
 import { localCommands } from './local-admin.ts';
 import { logCommand } from './log-commands.ts';
 import { loginCommands } from './login-commands.ts';
+import { processCommands } from './process-commands.ts';
 import { replayCommand, runCommands } from './run-commands.ts';
 import { sourceCommands } from './source-commands.ts';
 import { verifyCommand } from './verify-command.ts';
@@ -47,6 +48,8 @@ export function makeProgram(options: GetSessionOptions, version: string): Comman
   workflowCommands(program, options);
   runCommands(program, options);
   accountCommands(program, options);
+  program.commandsGroup('The instance:');
+  processCommands(program, options);
   program.commandsGroup('Your shell:');
   completionCommand(program, options);
   program.commandsGroup(localHeading);

@@ -8,6 +8,7 @@ export const clientMethods: Readonly<Record<string, string>> = {
   getReadiness: 'health.readiness',
   getMetrics: 'health.metrics',
   getInstance: 'health.instance',
+  getProcesses: 'health.processes',
   getOpenApiDocument: 'health.openApiDocument',
 
   createSource: 'sources.create',
@@ -266,6 +267,7 @@ export const typeNames: Readonly<Record<string, string>> = {
   UserSummary: 'listUsers.data',
   Session: 'getSession.data',
   Instance: 'getInstance.data',
+  Processes: 'getProcesses.data',
   Setting: 'getInstance.data.settings',
   ApiKey: 'listApiKeys.data',
   Workspace: 'getWorkspace.data',

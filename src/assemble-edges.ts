@@ -17,7 +17,7 @@ import { emailAddress, emailDomain } from '#workflows/definitions/trigger-addres
 import type { Domain } from './assemble-domain.ts';
 import type { Platform } from './assemble-platform.ts';
 import { observeService } from './observe-service.ts';
-import { viewInstance } from './view-instance.ts';
+import { viewInstance, viewProcesses } from './view-instance.ts';
 
 export type Edges = Awaited<ReturnType<typeof assembleEdges>>;
 
@@ -94,6 +94,7 @@ export async function assembleEdges(platform: Platform, domain: Domain) {
         startedAtMs: platform.startedAtMs,
         clockStatus: databaseClock?.status(),
       }),
+    viewProcesses: () => viewProcesses(runner),
     unreadyReason: () =>
       has('scheduler') && domain.isClockUnreliable()
         ? 'the clock of this machine and that of the database are more than a minute apart: no timer fires here until they agree'

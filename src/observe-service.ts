@@ -77,13 +77,23 @@ export function observeService(
   );
   gauge(
     'millrace_runner_warm',
-    'Sandboxed processes bound to a deployment',
+    'Sandboxed processes with code of deployments',
     () => options.runner.stats().warm,
   );
   gauge(
     'millrace_runner_prewarmed',
-    'Sandboxed processes ready to be bound',
+    'Sandboxed processes ready for code',
     () => options.runner.stats().prewarmed,
+  );
+  gauge(
+    'millrace_runner_deployments',
+    'Deployments that have their code in a process',
+    () => options.runner.stats().deployments,
+  );
+  gauge(
+    'millrace_runner_set_apart',
+    'Deployments that have a process of their own since their code ended a shared one',
+    () => options.runner.stats().setApart,
   );
   gauge('millrace_runner_calls', 'Calls into user code since the start', () => options.runner.stats().calls);
   gauge(

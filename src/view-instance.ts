@@ -3,7 +3,7 @@ import type { Settings } from '#config/settings.ts';
 import { viewSettings } from '#config/view-settings.ts';
 import type { DeliveryDispatcher } from '#delivery/dispatch/delivery-dispatcher.ts';
 import { nodeHealth, unwritableReason } from '#health/node-health.ts';
-import type { Instance } from '#http/routes/instance-routes.ts';
+import { type Instance, idsShownMax, type Processes } from '#http/routes/instance-routes.ts';
 import { queueDepths } from '#jobs/job-store.ts';
 import { nodeStates } from '#jobs/node-state-store.ts';
 import type { WorkerPool } from '#jobs/worker-pool.ts';
@@ -59,6 +59,30 @@ export async function viewInstance(options: InstanceOptions): Promise<Instance> 
     streams_open: options.streams.count,
     user_processes: warm,
     settings: viewSettings(settings, environment),
+  };
+}
+
+export function viewProcesses(runner: Pick<Runner, 'stats' | 'processes'>): Processes {
+  const { processes, setApart } = runner.processes();
+  return {
+    sandbox: runner.stats().level,
+    processes: processes.map(({ pid, ownerId, isShared, state, deploymentIds, ...rest }) => ({
+      pid: pid ?? null,
+      owner_id: ownerId,
+      shared: isShared,
+      state,
+      deployment_count: deploymentIds.length,
+      deployment_ids: deploymentIds.slice(0, idsShownMax),
+      calls: rest.calls,
+      memory_bytes: rest.memoryBytes ?? null,
+      started_at: epochSeconds(rest.startedAtMs),
+    })),
+    set_apart: setApart.map(({ deploymentId, ownerId, reason, atMs }) => ({
+      deployment_id: deploymentId,
+      owner_id: ownerId,
+      reason,
+      at: epochSeconds(atMs),
+    })),
   };
 }
 

@@ -88,6 +88,7 @@ describe('every route', () => {
       eventRates: untouchable('eventRates'),
       apiRequests: untouchable('apiRequests'),
       viewInstance: untouchable('viewInstance'),
+      viewProcesses: untouchable('viewProcesses'),
       endpointUrl: () => undefined,
       quotas: untouchable('quotas'),
       dataStores: untouchable('dataStores'),

@@ -182,7 +182,10 @@ export const routes: readonly Part[] = [
     ['GET', '/v1/users/me/overview', 'getMyOverview', 'key', 'no tokens'],
     ['GET', '/v1/workspaces/:id/overview', 'getWorkspaceOverview', 'viewer'],
   ]),
-  part('/v1', instanceRoutes, [['GET', '/v1/instance', 'getInstance', 'instance admin']]),
+  part('/v1', instanceRoutes, [
+    ['GET', '/v1/instance', 'getInstance', 'instance admin'],
+    ['GET', '/v1/instance/processes', 'getProcesses', 'instance admin'],
+  ]),
   part('/v1', projectRoutes, [
     ['PUT', '/v1/projects/:id', 'updateProject', 'member'],
     ['DELETE', '/v1/projects/:id', 'deleteProject', 'member'],

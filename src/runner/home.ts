@@ -25,7 +25,10 @@ export interface Resident {
  */
 export class Home {
   readonly key: string;
+  readonly ownerId: string;
   readonly isShared: boolean;
+  /** Epoch ms. */
+  readonly startedAtMs: number;
   /** The process, or the outcome of calls that wait for one. Set by whoever opens the home. */
   starting: Promise<SandboxProcess | CallOutcome> | undefined;
   process: SandboxProcess | undefined;
@@ -40,9 +43,11 @@ export class Home {
   readonly #leaving = new Set<Resident>();
   #names = 0;
 
-  constructor(key: string, isShared: boolean) {
-    this.key = key;
-    this.isShared = isShared;
+  constructor(own: { key: string; ownerId: string; isShared: boolean; startedAtMs: number }) {
+    this.key = own.key;
+    this.ownerId = own.ownerId;
+    this.isShared = own.isShared;
+    this.startedAtMs = own.startedAtMs;
   }
 
   /** No call is in it or about to be. */
@@ -52,6 +57,10 @@ export class Home {
 
   get deploymentCount(): number {
     return this.#residents.size;
+  }
+
+  get deploymentIds(): string[] {
+    return [...this.#residents.keys()];
   }
 
   has(deploymentId: string): boolean {

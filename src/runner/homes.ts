@@ -1,11 +1,13 @@
 import { availableParallelism } from 'node:os';
+import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { CallOutcome, UserCodeError } from './call-outcome.ts';
 import { Home } from './home.ts';
 import type { LoadablePackages, ReadyCode } from './loadable-packages.ts';
 import { serviceError } from './process-end.ts';
+import { processMemory } from './process-memory.ts';
 import type { ProcessPool } from './process-pool.ts';
-import type { CallRequest } from './runner.ts';
+import type { CallRequest, RunnerProcess, SetApartDeployment } from './runner.ts';
 import { type RunnerLimits, residentOverheadMb } from './runner-limits.ts';
 import { copyOutcome, ended } from './runner-outcomes.ts';
 import type { RunnerTimer } from './runner-timer.ts';
@@ -27,6 +29,7 @@ export interface HomesOptions {
   pool: ProcessPool;
   packages: LoadablePackages;
   timer: RunnerTimer;
+  clock: Clock;
   logger: Logger;
   onUnattributedError: (deploymentId: string, error: UserCodeError) => void;
 }
@@ -114,7 +117,8 @@ export class Homes {
   }
 
   #open(key: string, request: CallRequest, isShared: boolean): Home {
-    const home = new Home(key, isShared);
+    const { ownerId } = request;
+    const home = new Home({ key, ownerId, isShared, startedAtMs: this.#options.clock.now() });
     this.#all.add(home);
     this.#taking.set(key, [...(this.#taking.get(key) ?? []), home]);
     home.starting = this.#start(home, request).then(
@@ -174,23 +178,43 @@ export class Homes {
   }
 
   /** The code of this call ended its process: from now on it has one of its own. */
-  setApart(request: CallRequest): void {
+  setApart(request: CallRequest, reason: string): void {
     if (!this.#mayShare(request)) return;
-    this.#setApart.add(request);
+    this.#setApart.add(request, { reason, atMs: this.#options.clock.now() });
     const { deploymentId, ownerId } = request;
-    this.#options.logger.warn({ deployment: deploymentId, owner: ownerId }, 'runner.set-apart');
+    this.#options.logger.warn({ deployment: deploymentId, owner: ownerId, reason }, 'runner.set-apart');
     for (const home of this.#all) if (home.isShared) home.drop(deploymentId);
   }
 
-  /** Deployments that have code in a process which takes calls. */
-  get warmCount(): number {
-    let count = 0;
-    for (const home of this.#taken()) count += home.deploymentCount;
-    return count;
+  /** Of the processes that take calls. */
+  get counts(): { warm: number; deployments: number; setApart: number } {
+    let warm = 0;
+    let deployments = 0;
+    for (const home of this.#taken()) {
+      if (home.deploymentCount === 0) continue;
+      warm += 1;
+      deployments += home.deploymentCount;
+    }
+    return { warm, deployments, setApart: this.#setApart.count };
   }
 
-  get setApartCount(): number {
-    return this.#setApart.count;
+  describe(): { processes: RunnerProcess[]; setApart: SetApartDeployment[] } {
+    const processes: RunnerProcess[] = [];
+    for (const home of this.#all) {
+      const { process, ownerId, isShared, startedAtMs, deploymentIds } = home;
+      if (process === undefined) continue;
+      const { pid, callsInFlight: calls } = process;
+      const memoryBytes = pid === undefined ? undefined : processMemory(pid)?.residentBytes;
+      const state = this.#stateOf(home);
+      processes.push({ pid, ownerId, isShared, state, deploymentIds, calls, memoryBytes, startedAtMs });
+    }
+    return { processes, setApart: this.#setApart.list() };
+  }
+
+  #stateOf(home: Home): RunnerProcess['state'] {
+    if (!this.#isTaking(home)) return 'leaving';
+    if (home.process?.isBlocked === true) return 'blocked';
+    return home.isIdle ? 'idle' : 'busy';
   }
 
   /** Ends the calls of a deployment. Resolves when processes that it had for itself are gone. */

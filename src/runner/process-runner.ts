@@ -17,6 +17,7 @@ import type {
   DescribeRequest,
   PackageSource,
   Runner,
+  RunnerProcesses,
   RunnerStats,
 } from './runner.ts';
 import { defaultRunnerLimits, type RunnerLimits } from './runner-limits.ts';
@@ -71,7 +72,7 @@ export async function createProcessRunner(options: ProcessRunnerOptions): Promis
     const confinement = await findConfinement({ ...shared, level: options.level, distinctUsers });
     return new ProcessRunner(
       {
-        ...{ limits, folders, timer, logger },
+        ...{ limits, folders, timer, logger, clock: options.clock },
         onUnattributedError: options.onUnattributedError ?? (() => undefined),
         packages: new LoadablePackages(options.packages, { whole: confinement.level === 'kernel' }),
       },
@@ -131,6 +132,7 @@ class ProcessRunner implements Runner {
       limits: RunnerLimits;
       folders: SandboxFolders;
       timer: RunnerTimer;
+      clock: Clock;
       logger: Logger;
       onUnattributedError: (deploymentId: string, error: UserCodeError) => void;
       packages: LoadablePackages;
@@ -146,7 +148,10 @@ class ProcessRunner implements Runner {
     this.#onUnattributedError = onUnattributedError;
     this.#packages = packages;
     this.#pool = makePool(() => this.#homes.endLeastRecentlyUsed());
-    this.#homes = new Homes({ limits, pool: this.#pool, packages, timer, logger, onUnattributedError });
+    this.#homes = new Homes({
+      ...{ limits, pool: this.#pool, packages, timer, clock: own.clock, logger },
+      onUnattributedError,
+    });
     this.#stopWatch = timer.every(limits.memoryPollMs, () => this.#poll());
     this.#pool.start();
   }
@@ -252,7 +257,7 @@ class ProcessRunner implements Runner {
     // One that only waited past its deadline does no harm to others. One that kept the process busy is run again, alone.
     if (outcome.status === 'timed_out') return;
     if (home.isShared && home.process?.hasEnded === true && isOwnDoing(outcome))
-      this.#homes.setApart(request);
+      this.#homes.setApart(request, reasonOf(outcome));
   }
 
   /**
@@ -326,7 +331,7 @@ class ProcessRunner implements Runner {
   }
 
   #afterAlone(process: SandboxProcess, request: CallRequest, outcome: CallOutcome): CallOutcome {
-    if (process.hasEnded && isOwnDoing(outcome)) this.#homes.setApart(request);
+    if (process.hasEnded && isOwnDoing(outcome)) this.#homes.setApart(request, reasonOf(outcome));
     return outcome;
   }
 
@@ -372,11 +377,15 @@ class ProcessRunner implements Runner {
     await Promise.all([this.#homes.forget(deploymentId), ...alone.map((process) => process.ended)]);
   }
 
+  processes(): RunnerProcesses {
+    return this.#homes.describe();
+  }
+
   stats(): RunnerStats {
     return {
       level: this.#confinement.level,
       ownUsers: this.#confinement.distinctUsers,
-      warm: this.#homes.warmCount,
+      ...this.#homes.counts,
       ...(this.#confinement.notKernel === undefined ? {} : { notKernel: this.#confinement.notKernel }),
       prewarmed: this.#pool.readyCount,
       calls: this.#calls,
@@ -446,6 +455,11 @@ class ProcessRunner implements Runner {
 }
 
 const aborted = Symbol('aborted');
+
+/** In the words of the service: a call that ended its process has no error of its own code. */
+function reasonOf({ status, error }: CallOutcome): string {
+  return error?.message ?? status;
+}
 
 function cancelled(): CallOutcome {
   return ended('cancelled', serviceError('the call was cancelled', 'cancelled'));

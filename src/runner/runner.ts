@@ -21,6 +21,8 @@ export interface Runner {
   /** Removes the folder that was `/tmp` of calls with this `scratch`, where the deployment's process is still there. */
   releaseScratch(deploymentId: string, scratch: string): void;
   stats(): RunnerStats;
+  /** The processes that have code of deployments, and what was set apart: read when asked. */
+  processes(): RunnerProcesses;
   close(): Promise<void>;
 }
 
@@ -171,13 +173,51 @@ export interface CallOptions {
   signal?: AbortSignal;
 }
 
+export const processStates = ['idle', 'busy', 'blocked', 'leaving'] as const;
+
+/** A process with code of deployments. */
+export interface RunnerProcess {
+  /** Undefined until it is known. */
+  pid: number | undefined;
+  ownerId: string;
+  /** Other deployments of its trust domain may come to it. */
+  isShared: boolean;
+  /** `blocked`: calls are in it, and it gives no sign of life. `leaving`: it takes no further calls. */
+  state: (typeof processStates)[number];
+  deploymentIds: string[];
+  calls: number;
+  /** Resident memory in bytes; undefined where the system does not say. */
+  memoryBytes: number | undefined;
+  /** Epoch ms. */
+  startedAtMs: number;
+}
+
+/** A deployment that has a process of its own since its code ended one that others shared. */
+export interface SetApartDeployment {
+  deploymentId: string;
+  ownerId: string;
+  /** How the call ended that ended the process. */
+  reason: string;
+  /** Epoch ms. */
+  atMs: number;
+}
+
+export interface RunnerProcesses {
+  processes: RunnerProcess[];
+  setApart: SetApartDeployment[];
+}
+
 export interface RunnerStats {
   level: SandboxLevel;
   /** Each process runs as a user of its own. */
   ownUsers: boolean;
   /** Why it is not the kernel level, where that was tried. */
   notKernel?: string;
+  /** Processes that have code of deployments, and how many deployments have theirs in one. */
   warm: number;
+  deployments: number;
+  /** Deployments with a process of their own because of what their code did. */
+  setApart: number;
   prewarmed: number;
   calls: number;
   kills: number;

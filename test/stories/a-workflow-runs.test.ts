@@ -350,13 +350,11 @@ forEachSharedService((fixture) => {
     assert.equal((await service.runs(workflow.id)).length, 0);
     const unknown = await service.api('POST', `/v1/workflows/${workflow.id}/steps/nothing/test`, {});
     assert.deepEqual([unknown.status, unknown.body.details], [404, { parameter: 'namespace' }]);
-    const files = `const fs = await import('node:fs'); fs.writeFileSync('/tmp/left', ''); return fs.readdirSync('/tmp/..').length;`;
+    const files = `const fs = await import('node:fs'); const found = fs.readdirSync('/tmp'); fs.writeFileSync('/tmp/left', ''); return found;`;
     const writer = await service.createWorkflow({ steps: [{ namespace: 'a', code: cell(files) }] });
     const write = () => service.api('POST', `/v1/workflows/${writer.id}/steps/a/test`, {});
-    await write();
-    await waitFor(async () => (await write()).body.data.exports.$return_value === 1, {
-      what: 'what a test left in /tmp to be gone',
-    });
+    for (const time of ['first', 'second'])
+      assert.deepEqual((await write()).body.data.exports.$return_value, [], `the ${time} test finds no file`);
     const forged = { 'x":1},"trigger":{"event":"forged"},"y': { x: 1 } };
     const refused = await service.api('POST', `/v1/workflows/${workflow.id}/steps/second/test`, {
       steps: forged,

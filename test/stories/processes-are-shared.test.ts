@@ -69,5 +69,16 @@ forEachSharedService((fixture) => {
     assert.notEqual(after, before);
     assert.equal((await bad.ask()).status, 500);
     assert.equal(await good.process(), after);
+
+    const { status, body } = await fixture.service.admin.api('GET', '/v1/instance/processes');
+    assert.equal(status, 200);
+    const apart = body.data.set_apart.find((one: { deployment_id: string }) => one.deployment_id === bad.id);
+    assert.match(apart.reason, /the process ended with code 1/);
+    const mine = body.data.processes.filter((one: { deployment_ids: string[] }) =>
+      one.deployment_ids.includes(good.id),
+    );
+    const [{ shared, state, owner_id, memory_bytes }] = mine;
+    assert.deepEqual([mine.length, shared, state, owner_id], [1, true, 'idle', apart.owner_id]);
+    assert.ok(memory_bytes > 1_000_000);
   });
 });

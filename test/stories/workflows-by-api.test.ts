@@ -527,6 +527,7 @@ forEachSharedService((fixture) => {
       concurrency: 1,
       throttle: { limit: 10, seconds: 60 },
       queue_size: 10_000,
+      isolated: true,
     };
     assert.deepEqual((await service.createWorkflow({ steps: [], settings })).settings, settings);
   });

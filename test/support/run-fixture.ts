@@ -108,7 +108,11 @@ export class RunFixture implements AsyncDisposable {
       call: (request, callOptions = {}) => this.#answer(request, callOptions),
       forget: () => Promise.resolve(),
       releaseScratch: () => undefined,
-      stats: () => ({ level: 'off', ownUsers: false, warm: 0, prewarmed: 0, calls: 0, kills: 0 }),
+      processes: () => ({ processes: [], setApart: [] }),
+      stats: () => ({
+        ...{ level: 'off', ownUsers: false, warm: 0, deployments: 0, setApart: 0 },
+        ...{ prewarmed: 0, calls: 0, kills: 0 },
+      }),
       close: () => Promise.resolve(),
     };
     const { clock, node, bus } = this;

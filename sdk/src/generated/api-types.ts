@@ -1420,6 +1420,48 @@ export interface Instance {
   settings: Setting[];
 }
 
+/** `data` in answers of `GET /v1/instance/processes`. */
+export interface Processes {
+  /** Isolation of user code */
+  sandbox: 'kernel' | 'seat-belt' | 'off';
+  /** Processes that run user code on the node that answers */
+  processes: ({
+    /** null: it has just been started (integer) */
+    pid: number | null;
+    /** Whose code it runs */
+    owner_id: string;
+    /** Other deployments of the owner may use it */
+    shared: boolean;
+    /**
+     * blocked: its code keeps it from answering; leaving: it takes no further calls and ends after those
+     * that are in it
+     */
+    state: 'idle' | 'busy' | 'blocked' | 'leaving';
+    /** Sources and workflow deployments that have code in it (integer) */
+    deployment_count: number;
+    /** The first 100 of them */
+    deployment_ids: string[];
+    /** In it at the moment (integer) */
+    calls: number;
+    /** Resident; null: the system does not say (integer) */
+    memory_bytes: number | null;
+    /** Epoch seconds (integer) */
+    started_at: number;
+  })[];
+  /**
+   * Deployments whose code ended a process that others shared, the latest first. Each has a process of its
+   * own until its code changes
+   */
+  set_apart: {
+    deployment_id: string;
+    owner_id: string;
+    /** How the call ended that ended the shared process */
+    reason: string;
+    /** Epoch seconds (integer) */
+    at: number;
+  }[];
+}
+
 /** `data.settings` in answers of `GET /v1/instance`. */
 export interface Setting {
   /** Name of the variable */

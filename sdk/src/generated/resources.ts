@@ -109,6 +109,7 @@ import type {
   OwnWorkspace,
   PageParameters,
   PauseWebhookBody,
+  Processes,
   Project,
   PushAppEventAnswer,
   PushAppEventBody,
@@ -207,6 +208,18 @@ export class Health {
    */
   metrics(options: RequestOptions = {}): Promise<string> {
     return this.#transport.text({ method: 'GET', path: '/metrics', isPublic: true, isRepeatable: true }, options);
+  }
+
+  /**
+   * The processes of user code; only for the admin of the instance.
+   *
+   * On several machines the process that answers describes its own.
+   *
+   * `GET /v1/instance/processes`
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  processes(query: CommonParameters = {}, options: RequestOptions = {}): Promise<Processes> {
+    return this.#transport.data({ method: 'GET', path: '/v1/instance/processes', query: { ...query }, isRepeatable: true }, options);
   }
 
   /**

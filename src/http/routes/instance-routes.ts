@@ -2,8 +2,12 @@ import { type Static, Type } from 'typebox';
 import { type App, DataOf, OneOf } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import { sandboxLevels } from '#runner/confinement.ts';
+import { processStates } from '#runner/runner.ts';
 import { clockStates, jobKinds, jobStates } from '#storage/tables/job-tables.ts';
 import { Health } from './health-shapes.ts';
+
+/** Beyond, a count says enough. */
+export const idsShownMax = 100;
 
 const InstanceShape = Type.Object({
   version: Type.String({ description: 'Of Millrace' }),
@@ -91,12 +95,66 @@ const InstanceShape = Type.Object({
 });
 export type Instance = Static<typeof InstanceShape>;
 
+const ProcessesShape = Type.Object({
+  sandbox: OneOf(sandboxLevels, { description: 'Isolation of user code' }),
+  processes: Type.Array(
+    Type.Object({
+      pid: Type.Union([Type.Integer(), Type.Null()], { description: 'null: it has just been started' }),
+      owner_id: Type.String({ description: 'Whose code it runs' }),
+      shared: Type.Boolean({ description: 'Other deployments of the owner may use it' }),
+      state: OneOf(processStates, {
+        description:
+          'blocked: its code keeps it from answering; leaving: it takes no further calls and ends after those that are in it',
+      }),
+      deployment_count: Type.Integer({
+        description: 'Sources and workflow deployments that have code in it',
+      }),
+      deployment_ids: Type.Array(Type.String(), { description: `The first ${idsShownMax} of them` }),
+      calls: Type.Integer({ description: 'In it at the moment' }),
+      memory_bytes: Type.Union([Type.Integer(), Type.Null()], {
+        description: 'Resident; null: the system does not say',
+      }),
+      started_at: Type.Integer({ description: 'Epoch seconds' }),
+    }),
+    { description: 'Processes that run user code on the node that answers' },
+  ),
+  set_apart: Type.Array(
+    Type.Object({
+      deployment_id: Type.String(),
+      owner_id: Type.String(),
+      reason: Type.String({ description: 'How the call ended that ended the shared process' }),
+      at: Type.Integer({ description: 'Epoch seconds' }),
+    }),
+    {
+      description:
+        'Deployments whose code ended a process that others shared, the latest first. Each has a process of its own until its code changes',
+    },
+  ),
+});
+export type Processes = Static<typeof ProcessesShape>;
+
 export interface InstanceRouteOptions {
   viewInstance: () => Promise<Instance>;
+  viewProcesses: () => Processes;
 }
 
 /** Addition: what runs here and how it is set up, without secrets, for the admin of the instance. */
-export function instanceRoutes(app: App, { viewInstance }: InstanceRouteOptions): void {
+export function instanceRoutes(app: App, { viewInstance, viewProcesses }: InstanceRouteOptions): void {
+  app.get(
+    '/instance/processes',
+    {
+      config: { adminMay: 'see what runs' },
+      schema: {
+        operationId: 'getProcesses',
+        summary: 'The processes of user code; only for the admin of the instance',
+        description: 'On several machines the process that answers describes its own.',
+        tags: ['operations', 'addition'],
+        response: { 200: DataOf(ProcessesShape) },
+      },
+    },
+    async (request) => ({ data: selectFields(request, viewProcesses()) }),
+  );
+
   app.get(
     '/instance',
     {

@@ -1,0 +1,57 @@
+import type { Command } from 'commander';
+import type { Processes } from '#sdk';
+import { bytesText } from './amounts.ts';
+import { type GetSessionOptions, leaf } from './command-kit.ts';
+import { withOwnerNames } from './owner-names.ts';
+import type { Session } from './session.ts';
+import { column, showList, timeColumn } from './show.ts';
+
+/** `millrace processes`: where user code runs on the node that answers. */
+export function processCommands(program: Command, sessionOptions: GetSessionOptions): void {
+  leaf(
+    program,
+    'processes',
+    'the processes of user code, and what was set apart; for the admin of the instance',
+    sessionOptions,
+    show,
+  );
+}
+
+async function show(session: Session): Promise<void> {
+  const data = await (await session.api()).data<Processes>('GET', '/v1/instance/processes');
+  if (session.isJson) {
+    session.terminal.printJson(data);
+    return;
+  }
+  showList(
+    session,
+    await withOwnerNames(session, data.processes),
+    [
+      column('PID', ({ pid }) => pid ?? '…'),
+      column('OWNER', 'owner_id'),
+      column('STATE', 'state'),
+      column('SHARED', ({ shared }) => (shared ? 'yes' : 'no')),
+      column('DEPLOYMENTS', ({ deployment_count: count, deployment_ids: [first] }) =>
+        count === 1 ? first : count,
+      ),
+      column('CALLS', 'calls'),
+      column('MEMORY', ({ memory_bytes: bytes }) => (bytes === null ? '' : bytesText(bytes))),
+      timeColumn('STARTED', 'started_at'),
+    ],
+    'No user code has run in the last minutes.',
+  );
+  session.terminal.note(`Sandbox: ${data.sandbox}.`);
+  if (data.set_apart.length === 0) return;
+  session.terminal.note('Set apart, each in a process of its own until its code changes:');
+  showList(
+    session,
+    await withOwnerNames(session, data.set_apart),
+    [
+      column('DEPLOYMENT', 'deployment_id', { isWhole: true }),
+      column('OWNER', 'owner_id'),
+      column('REASON', 'reason'),
+      timeColumn('AT', 'at'),
+    ],
+    '',
+  );
+}
