@@ -67,6 +67,23 @@ test('public texts use the words of the field', () => {
   assert.deepEqual(found(projectFiles().filter(isPublicText), wordsToReplace), []);
 });
 
+/** Texts in quotes outside of public files: error messages, mostly. */
+test('error messages name roles, and say what is so now', () => {
+  const files = projectFiles().filter(
+    (file) => /^src\/.*\.ts$/.test(file) && !file.endsWith('.test.ts') && !isOfSandbox.test(file),
+  );
+  const riddle = /\b(?:nobody|somebody|anybody|whoever|goes on|gone on|any more)\b/i;
+  const wrong = files.flatMap((file) =>
+    readProjectFile(file)
+      .split('\n')
+      .filter((line) => !/^\s*(?:\/\/|\/?\*)/.test(line))
+      .flatMap((line) => line.replace(/\s\/\/ .*$/, '').match(/'[^']*'|`[^`]*`/g) ?? [])
+      .filter((text) => riddle.test(text))
+      .map((text) => `${file}: ${text}`),
+  );
+  assert.deepEqual(wrong, []);
+});
+
 test('names use the words of the field', () => {
   const code = projectFiles().filter((file) => /^(?:src|cli|sdk)\/.*\.ts$/.test(file));
   assert.deepEqual(found(code, namesToReplace), []);

@@ -76,7 +76,7 @@ export class OAuth1Signer {
     const { oauth_client_id: clientRowId, app_slug: slug, owner_id: ownerId } = account;
     const app = await this.#options.findApp(slug, [ownerId]);
     if (app?.oauth?.version !== 1)
-      throw missingClient(`the app ${slug} is not in the catalogue as an OAuth 1 app any more`);
+      throw missingClient(`the app ${slug} is no longer in the catalogue as an OAuth 1 app`);
     const client = clientRowId === null ? undefined : await this.#options.findClient(clientRowId);
     // A token is worth something only together with the client that it was given to.
     if (client === undefined || client.clientId !== credentials.oauth_client_id)

@@ -179,7 +179,7 @@ export class AccountRefresher {
     if (app?.oauth === undefined || app.oauth.version !== 2) {
       throw new GrantError(
         'client',
-        `the app ${account.app_slug} is not in the catalogue as an OAuth 2 app any more`,
+        `the app ${account.app_slug} is no longer in the catalogue as an OAuth 2 app`,
       );
     }
     const client =

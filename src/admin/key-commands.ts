@@ -26,7 +26,7 @@ export const keyCommands: AdminCommands = {
           `Master key configured: ${key ?? configured}${key !== null && configured === 'other' ? ': not that of the store' : ''}`,
           ...(data.wrapped_by.length > 1 ? [`Data keys are wrapped by: ${data.wrapped_by.join(', ')}`] : []),
           ...unfinished.map(
-            ({ command }) => `A rotation is unfinished; go on with: npm run millrace -- ${command}`,
+            ({ command }) => `A rotation is unfinished; continue with: npm run millrace -- ${command}`,
           ),
           ...owners.map(({ owner_id, keys, retired, lost }) =>
             columnsOf(
@@ -44,7 +44,7 @@ export const keyCommands: AdminCommands = {
     required: {},
     optional: {},
     summary:
-      'a new master key; no process of the service may run. When interrupted, run it again: it goes on',
+      'a new master key; no process of the service may run. To continue after an interruption, run it again',
     api: null,
     run: async ({ store, clock, settings, progress }) => {
       const { encryptionKey, newEncryptionKey, data: dataFolder } = settings;
@@ -70,7 +70,7 @@ export const keyCommands: AdminCommands = {
   'keys rotate-data': {
     required: {},
     optional: { owner: '<u_… or o_…>' },
-    summary: 'new data keys, and everything sealed anew. When interrupted, run it again: it goes on',
+    summary: 'new data keys, and everything sealed anew. To continue after an interruption, run it again',
     api: null,
     run: async ({ store, clock, settings, progress }, { owner = null }) => {
       const vault = await configuredVault(settings);

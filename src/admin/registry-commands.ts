@@ -27,7 +27,7 @@ export const registryCommands: AdminCommands = {
     required: {},
     optional: {},
     summary:
-      'the components of an npm package, or of a folder, for everybody on this instance, by their keys',
+      'the components of an npm package, or of a folder, for all users of this instance, by their keys',
     api: 'POST /v1/registry/packages, for packages of npm',
     run: (context, _options, argument = '') =>
       withRegistry(context, async (registry) => {

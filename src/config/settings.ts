@@ -144,7 +144,7 @@ export const settingDefinitions = {
     type: 'choice',
     choices: ['refuse', 'allow'],
     default: 'refuse',
-    text: 'allow: components may load native addons of their npm packages. These run outside the permission model of Node: only where everybody who deploys code is trusted with what the user of the sandbox may do.',
+    text: 'allow: components may load native addons of their npm packages. These run outside the permission model of Node: only where all users who deploy code are trusted with the rights of the system user of the sandbox.',
   },
   npmRegistry: {
     env: 'MILLRACE_NPM_REGISTRY',

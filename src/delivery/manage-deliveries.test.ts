@@ -88,7 +88,7 @@ forEachStore((fixture) => {
     const { tools, id, queued } = await withWebhook(store);
     const made = { listener_id: id, created_at_ms: tools.clock.now() };
     const refused: [DeliveryState, RegExp][] = [
-      ['delivered', /not kept any more/],
+      ['delivered', /is no longer kept/],
       ['queued', /will be sent/],
       ['held', /will be sent/],
     ];
@@ -99,9 +99,9 @@ forEachStore((fixture) => {
     }
     const failed = await storeDelivery(store, { ...made, state: 'failed' });
     await removeWebhook(tools, id);
-    await assert.rejects(redeliver(tools, failed), { code: 'conflict', message: /does not exist/ });
+    await assert.rejects(redeliver(tools, failed), { code: 'conflict', message: /no longer exists/ });
     const toSource = await storeDelivery(store, { ...made, listener_id: 'dc_gone', state: 'skipped' });
-    await assert.rejects(redeliver(tools, toSource), { code: 'conflict', message: /does not exist/ });
+    await assert.rejects(redeliver(tools, toSource), { code: 'conflict', message: /no longer exists/ });
     assert.deepEqual(queued, []);
   });
 

@@ -28,7 +28,7 @@ export async function redeliver(
   if (openStates.some((state) => state === delivery.state)) throw isOpen(delivery);
   const queued = await store.transaction(async (tx) => {
     if ((await findListener(tx, delivery.listener_id)) === undefined)
-      throw new CallerError('conflict', `its listener ${delivery.listener_id} does not exist any more`);
+      throw new CallerError('conflict', `its listener ${delivery.listener_id} no longer exists`);
     const nowMs = clock.now();
     const text = delivery.has_payload === 1 ? undefined : await storeText(store, tx, delivery, nowMs);
     const isQueued = await requeueDelivery(tx, delivery, { nowMs, ...(text === undefined ? {} : { text }) });
@@ -57,7 +57,7 @@ async function storeText(
 ): Promise<{ emitId: string; bytes: number }> {
   const found = await readEventOf(tx, delivery);
   if (found === undefined)
-    throw new CallerError('conflict', `its event ${formatEventId(delivery)} is not kept any more`);
+    throw new CallerError('conflict', `its event ${formatEventId(delivery)} is no longer kept`);
   const emitId = newTimeOrderedId(nowMs);
   await insertPayloads(store, tx, [
     { emit_id: emitId, owner_id: found.owner_id, event: found.event, fanning: 0, created_at_ms: nowMs },

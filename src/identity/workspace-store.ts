@@ -244,7 +244,7 @@ async function lockMembers(
 
 function refuseNoAdmin(left: readonly { role: Role }[], parameter: string): void {
   if (left.some((member) => member.role === 'admin')) return;
-  throw new CallerError('conflict', 'a workspace keeps at least one admin: make somebody else admin first', {
+  throw new CallerError('conflict', 'a workspace needs at least one admin: make another member admin first', {
     parameter,
   });
 }

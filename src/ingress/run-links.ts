@@ -48,7 +48,7 @@ export function sendLinkOutcome(
 
 /** Why the link does nothing any more; undefined: it does, or did. */
 function tooLate(action: LinkAction, outcome: LinkOutcome): string | undefined {
-  if (outcome === 'over') return 'the run does not wait here any more: it has gone on, or ended';
+  if (outcome === 'over') return 'the run no longer waits at this link: it has continued or ended';
   if (outcome !== 'other_done') return undefined;
   return action === 'resume'
     ? 'the run was cancelled before, by the other link of this wait'

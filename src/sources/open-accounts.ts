@@ -44,7 +44,7 @@ function lost(prop: string, accountId: string, definitions: readonly PropDefinit
   return new CallerError(
     'not_found',
     `no account ${JSON.stringify(accountId)} for prop ${prop}${typeof app === 'string' ? ` (app ${app})` : ''}: it was ` +
-      'deleted, or may not be used here any more; choose another account',
+      'deleted, or may no longer be used here; choose another account',
     { parameter: `configured_props.${prop}`, account: accountId },
   );
 }

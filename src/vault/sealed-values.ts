@@ -62,7 +62,7 @@ export async function addDataKey(tx: Tx, { vault, clock }: SealOptions, ownerId:
   if (!(await holdMasterKey(tx, vault.masterKeyId))) {
     throw new UnavailableError(
       'wrong_encryption_key',
-      `the store does not use the configured encryption key (${vault.masterKeyId}) any more; nothing was changed`,
+      `the store no longer uses the configured encryption key (${vault.masterKeyId}); nothing was changed`,
     );
   }
   const newest = await findNewestDataKey(tx, ownerId);

@@ -395,7 +395,7 @@ forEachSharedService((fixture) => {
 
     await team.remove(leaver);
     const clear = new RegExp(
-      `no account "${personal}" for prop vault \\(app acme_vault\\).*may not be used here`,
+      `no account "${personal}" for prop vault \\(app acme_vault\\).*may no longer be used here`,
     );
     await post(ownSource.endpoint_url);
     const [failure] = await eventsOf(service, ownSource.id, '$errors', 1);

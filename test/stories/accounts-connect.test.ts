@@ -309,7 +309,7 @@ forEachSharedService((fixture) => {
       provider.decision = { login: 'bob' };
       const other = await new TestBrowser().visit(await link({ account_id: id }));
       assert.equal(other.status, 400);
-      assert.match(other.text, /somebody else than before, so nothing was changed/);
+      assert.match(other.text, /as another user than before, so nothing was changed/);
       assert.deepEqual((await credentialsOf(id)).credentials, before.credentials);
       provider.decision = { login: 'ada' };
       assert.match((await new TestBrowser().visit(await link({ account_id: id }))).text, /connected again/);
@@ -359,7 +359,7 @@ forEachSharedService((fixture) => {
       assert.equal((await api('DELETE', `/v1/workspaces/${workspace}/members/${user.id}`)).status, 204);
       const visit = await browser.visit(answer);
       assert.equal(visit.status, 400);
-      assert.match(visit.text, /may not connect this account any more/);
+      assert.match(visit.text, /may no longer connect this account/);
       assert.equal((await api('GET', `/v1/accounts${where}`)).body.data.length, 1, 'that of the admin');
       const refused = await api('POST', '/v1/accounts/connect', { app, org_id: workspace }, key);
       assert.equal(refused.status, 404);

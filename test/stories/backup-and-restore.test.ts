@@ -278,7 +278,7 @@ describe('a large backup', () => {
     await service.stop();
     const refused = await millrace(target, ['restore', file, ...withKey]);
     assert.equal(refused.code, 1);
-    assert.match(refused.stderr, /somebody has used this instance already/);
+    assert.match(refused.stderr, /this instance is in use/);
     const unsaid = await millrace(target, ['restore', file, '--replace', ...withKey]);
     assert.equal(unsaid.code, 2);
     const replace = ['--replace', '--yes', ...withKey];
@@ -334,7 +334,7 @@ describe('a large backup', () => {
       const restored = await done(target, 'restore', file, ...withKey);
       assert.equal(restored.store, 'postgres');
       const second = await millrace(target, ['restore', file, ...withKey]);
-      assert.match(second.stderr, /somebody has used this instance already/);
+      assert.match(second.stderr, /this instance is in use/);
       const service = await Millrace.start(target);
       const live = await millrace(target, ['restore', file, '--replace', '--yes', ...withKey]);
       await service.stop();

@@ -246,7 +246,7 @@ forEachSharedService((fixture) => {
     await waitFor(async () => (await service.events(source.id)).length === 0);
     const refused = await service.api('POST', `${one}/redeliver`);
     assert.deepEqual([refused.status, refused.body.code], [409, 'conflict']);
-    assert.match(refused.body.error, /not kept any more/);
+    assert.match(refused.body.error, /is no longer kept/);
     for (const wrong of [
       'yesterday',
       '2026-13-45',

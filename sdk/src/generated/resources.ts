@@ -1793,7 +1793,7 @@ export class Registry {
   }
 
   /**
-   * Add the components of an npm package for everybody; only for the admin of the instance.
+   * Add the components of an npm package for all users; only for the admin of the instance.
    *
    * Answers a version that is there already as it is. Other versions of the package stay.
    *

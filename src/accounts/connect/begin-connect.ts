@@ -77,7 +77,7 @@ export async function beginConnect(
     if ((await countOpenFlows(tx, ownerId, nowMs)) >= openLinksMax) {
       throw new CallerError(
         'conflict',
-        `there are ${openLinksMax} links already that nobody has used yet; each ends after ten minutes`,
+        `there are already ${openLinksMax} unused links; each expires after ten minutes`,
       );
     }
     await insertFlow(tx, {

@@ -7,7 +7,7 @@ import type { ConnectFailure } from './connect-flow.ts';
 export const notAllowed: ConnectFailure = {
   code: 'not_allowed',
   message:
-    'Whoever made this link may not connect this account any more. Somebody who may has to make a new link.',
+    'The user who made this link may no longer connect this account. Ask for a new link from a user who may.',
 };
 
 export const accountMissing: ConnectFailure = {
@@ -18,7 +18,7 @@ export const accountMissing: ConnectFailure = {
 export function appMissing(slug: string): ConnectFailure {
   return {
     code: 'app_missing',
-    message: `The app ${slug} is not in the catalogue any more. Add it again, and ask for a new link.`,
+    message: `The app ${slug} is no longer in the catalogue. Add it again, and ask for a new link.`,
   };
 }
 
@@ -26,7 +26,7 @@ export function otherAccount(account: Account): ConnectFailure {
   return {
     code: 'other_account',
     message:
-      `You signed in at ${account.app_name} as somebody else than before, so nothing was changed. ` +
+      `You signed in at ${account.app_name} as another user than before, so nothing was changed. ` +
       `Sign out at ${account.app_name}, ask for a new link and sign in as before; or connect this one as a new account.`,
   };
 }

@@ -125,7 +125,7 @@ export function hashOf(purpose: 'link' | 'browser' | 'form' | 'state', secret: s
 export function notValid(): ConnectRefusal {
   return new ConnectRefusal(
     404,
-    'This link is not valid, or not any more: a link is good for ten minutes. Ask for a new one where you got it.',
+    'This link is not valid, or has expired: a link is valid for ten minutes. Ask for a new one where you got it.',
   );
 }
 
@@ -139,6 +139,6 @@ export function usedUp(): ConnectRefusal {
 export function otherBrowser(): ConnectRefusal {
   return new ConnectRefusal(
     403,
-    'This was begun in another browser, or in a private window, or cookies are turned off. Go on there, or ask for a new link.',
+    'This was started in another browser or a private window, or cookies are turned off. Continue there, or ask for a new link.',
   );
 }

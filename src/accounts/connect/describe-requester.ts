@@ -13,7 +13,7 @@ export async function describeRequester(
   db: Db,
   flow: Pick<ConnectFlow, 'owner_id' | 'user_id' | 'account_id'>,
 ): Promise<string> {
-  const who = (await nameOf(db, flow.user_id)) ?? 'Somebody who is not known here any more';
+  const who = (await nameOf(db, flow.user_id)) ?? 'A user who no longer exists';
   if (flow.owner_id === flow.user_id)
     return `${who} asks for this. The account will be theirs: they can use it, and read its tokens.`;
   const workspace = await findWorkspace(db, flow.owner_id);

@@ -113,7 +113,7 @@ export async function deleteClient(
   if (accounts > 0 && !force) {
     throw new CallerError(
       'conflict',
-      `${accounts} connected accounts use this client and could not be refreshed any more; add force=true to delete it all the same`,
+      `${accounts} connected accounts use this client and could no longer be refreshed; add force=true to delete it anyway`,
       { accounts },
     );
   }

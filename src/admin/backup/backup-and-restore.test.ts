@@ -472,10 +472,7 @@ describe('a backup', () => {
           .execute(),
       );
       await store.close();
-      await assert.rejects(
-        restoreInto(target, file),
-        /somebody has used this instance already: it has 1 user\./,
-      );
+      await assert.rejects(restoreInto(target, file), /this instance is in use: it has 1 user\./);
       const { kept } = await restoreInto(target, file, { mayReplace: true });
       const restored = await target.open();
       const ids = async (from: Store) =>

@@ -39,7 +39,7 @@ export const backupCommands: AdminCommands = {
     required: {},
     optional: { ...secretOptions, replace: '', yes: '' },
     summary:
-      'a backup into an instance that nobody has used, on either store, all or nothing; the service must be stopped. With ' +
+      'a backup into an unused instance, on either store, all or nothing; the service must be stopped. With ' +
       '--replace: in the place of one that was used, after it has asked; --yes answers',
     api: null,
     runOffline: restore,
@@ -81,7 +81,7 @@ async function backup(context: OfflineContext, options: Options, argument: strin
       },
       lines: [
         `${done.file}: ${done.rows} rows of ${done.tables} tables in ${megabytes(done.fileBytes)}.`,
-        `Without its ${secret.kind === 'key' ? 'recovery key' : 'passphrase'} nobody can read it: keep that elsewhere.`,
+        `Without its ${secret.kind === 'key' ? 'recovery key' : 'passphrase'} it cannot be read: keep that elsewhere.`,
       ],
     };
   } finally {
@@ -158,7 +158,7 @@ async function restore(context: OfflineContext, options: Options, argument = '')
         `${done.rows} rows were restored from ${new Date(opened.header.created_at_ms).toISOString()}; ${done.dataKeys} data keys ` +
           `are wrapped by the master key ${vault.masterKeyId} now.`,
         ...(done.kept === undefined ? [] : [`The store that was there is ${done.kept}.`]),
-        'Start the service: it goes on with the jobs, timers and deliveries of the backup. Two instances from one backup both ' +
+        'Start the service: it continues the jobs, timers and deliveries of the backup. Two instances from one backup both ' +
           'deliver, poll and refresh tokens: stop the other one first, or look around with MILLRACE_ROLES=api.',
       ],
     };
@@ -169,11 +169,12 @@ async function restore(context: OfflineContext, options: Options, argument = '')
 
 async function confirmReplacing(context: OfflineContext, options: Options, store: string): Promise<void> {
   if (options.yes !== undefined) return;
-  if (!context.isInteractive) throw new UsageError('--replace asks first; say --yes where nobody can answer');
+  if (!context.isInteractive)
+    throw new UsageError('--replace asks first: add --yes where there is no terminal');
   const { default: confirm } = await import('@inquirer/confirm');
   const what =
     store === 'sqlite' ? `the store in ${context.settings.data}` : 'the database of MILLRACE_DATABASE_URL';
-  const message = `Everything in ${what} is replaced by the backup${store === 'sqlite' ? '; a copy is kept' : ', and no copy is kept'}. Go on?`;
+  const message = `Everything in ${what} is replaced by the backup${store === 'sqlite' ? '; a copy is kept' : ', and no copy is kept'}. Continue?`;
   const isSure = await answered(confirm({ message, default: false }, { output: process.stderr }));
   if (!isSure) throw new BackupError('nothing was changed');
 }

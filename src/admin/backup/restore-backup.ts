@@ -75,7 +75,7 @@ export function refuseUsed(users: number | undefined, mayReplace: boolean): void
     );
   }
   throw new BackupError(
-    `somebody has used this instance already: it has ${users} ${users === 1 ? 'user' : 'users'}. Restore into an empty one, or ` +
+    `this instance is in use: it has ${users} ${users === 1 ? 'user' : 'users'}. Restore into an empty one, or ` +
       'say --replace: everything in it is then replaced by the backup',
   );
 }

@@ -14,7 +14,10 @@ export function checkEventName(eventName: string): void {
   if (eventName.length > eventNameCharactersMax)
     throw invalid('event_name', `event_name: expected at most ${eventNameCharactersMax} characters`);
   if (eventName === '$in')
-    throw invalid('event_name', 'event_name: $in is where events wait; nobody emits there');
+    throw invalid(
+      'event_name',
+      'event_name: $in is the channel of waiting events, which cannot be subscribed to',
+    );
 }
 
 /** What receives events. */

@@ -49,7 +49,7 @@ export function registryRoutes(app: App, options: RegistryRouteOptions): void {
       schema: {
         operationId: 'addRegistryPackage',
         tags: ['components', 'addition'],
-        summary: 'Add the components of an npm package for everybody; only for the admin of the instance',
+        summary: 'Add the components of an npm package for all users; only for the admin of the instance',
         description: 'Answers a version that is there already as it is. Other versions of the package stay.',
         body: Type.Object({
           name: Name,

@@ -171,7 +171,7 @@ export class RunEngine {
     if (resumption.cancelled === true)
       return this.#end(live, { state: 'cancelled', reason: 'cancelled by its URL', position });
     if (resumption.request === undefined) {
-      const reason = 'it was suspended, and nobody resumed it in time';
+      const reason = 'it was suspended and not resumed in time';
       return this.#end(live, { state: 'cancelled', reason, position });
     }
     const tries = (await stepsOfRun(this.#store.read, live.run.id)).filter(

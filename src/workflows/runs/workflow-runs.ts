@@ -339,7 +339,7 @@ function isOrdered(made: NewRun | undefined): boolean {
 function wentElsewhere(): UnavailableError {
   return new UnavailableError(
     'overloaded',
-    'the run was interrupted before its response; it goes on elsewhere, or was ended',
+    'the run was interrupted before its response; it continues on another node, or was ended',
   );
 }
 

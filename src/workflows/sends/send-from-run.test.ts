@@ -312,7 +312,7 @@ forEachStore((fixture) => {
     await insertWorkflow('o_1', 'u_1');
     const { state, result } = await send('email', { subject: 'x', text: 'y' });
     assert.deepEqual([state, mails.length], ['failed', 0]);
-    assert.match(String(result.error), /not there any more/);
+    assert.match(String(result.error), /no longer exists/);
   });
 
   test('an action sends at once, mail only to the user who runs it, and nothing is kept of it', async () => {

@@ -138,7 +138,7 @@ export class RunSends implements JobHandler {
 
   async #maker(workflowId: string): Promise<string> {
     const address = await addressOfWorkflow(this.#options.store.read, workflowId);
-    if (address === undefined) throw new SendError('whoever made the workflow is not there any more');
+    if (address === undefined) throw new SendError('the creator of the workflow no longer exists');
     return address;
   }
 
