@@ -18,9 +18,9 @@ export interface SandboxGrant {
   level: SandboxLevel;
   /** The one file it starts from. */
   program: string;
-  /** The one folder it may read and write, its own. */
-  scratch: string;
-  /** Further folders that it may read: npm packages of those whose code it will run. */
+  /** The one folder it may read and write, its own. None at the seat belt, where nothing of the machine is granted. */
+  scratch?: string;
+  /** Further folders that it may read: npm packages of those whose code it will run. Not at the seat belt. */
   packages?: readonly string[];
   /** Native addons may be loaded from there. They are beyond the permission model. */
   addons?: boolean;

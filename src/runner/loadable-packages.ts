@@ -1,5 +1,6 @@
 import { CallerError, toError } from '#lib/errors.ts';
 import type { CallOutcome } from './call-outcome.ts';
+import { PackageFileLists } from './package-file-server.ts';
 import { serviceError } from './process-end.ts';
 import type { ProcessNeeds } from './process-pool.ts';
 import type { Bundle, BundlePackages, CallRequest, DescribeRequest, PackageSource } from './runner.ts';
@@ -17,9 +18,14 @@ export interface ReadyCode {
 /** Packages that bundles import from files: what a process needs for them, and having them there when it loads one. */
 export class LoadablePackages {
   readonly #source: PackageSource | undefined;
+  readonly #lists: PackageFileLists | undefined;
+  readonly #anyProcess: boolean;
 
-  constructor(source: PackageSource | undefined) {
+  /** `inMemory`: processes read no file and ask for those of packages; `addons`: of which they may load native ones. */
+  constructor(source: PackageSource | undefined, options: { inMemory: boolean; addons: boolean }) {
     this.#source = source;
+    this.#lists = options.inMemory ? new PackageFileLists() : undefined;
+    this.#anyProcess = options.inMemory && !options.addons;
   }
 
   /**
@@ -41,7 +47,7 @@ export class LoadablePackages {
     } catch (error) {
       return outcomeOf(error);
     }
-    const needs = { memoryMb, packages: [...new Set(folders)] };
+    const needs = this.#anyProcess ? { memoryMb } : { memoryMb, packages: [...new Set(folders)] };
     const opened = await this.#open(request.bundle);
     return 'status' in opened ? opened : { needs, ...opened };
   }
@@ -64,7 +70,14 @@ export class LoadablePackages {
         if (process === undefined) release();
         else void process.ended.then(release);
       };
-      return { bundle: { code: bundle.code, format: bundle.format, packagesFolder: folder }, holdFor };
+      const { code, format } = bundle;
+      if (this.#lists === undefined) return { bundle: { code, format, packagesFolder: folder }, holdFor };
+      try {
+        return { bundle: { code, format, packageFiles: await this.#lists.of(folder) }, holdFor };
+      } catch (error) {
+        release();
+        throw error;
+      }
     } catch (error) {
       return outcomeOf(error);
     }

@@ -5,7 +5,7 @@ import type { Logger } from '#lib/logger.ts';
 import type { Confinement } from './confinement.ts';
 import { ProcessShares } from './process-shares.ts';
 import type { InitHeader } from './protocol.ts';
-import type { RunnerLimits } from './runner-limits.ts';
+import { memoryFilesBytesMax, type RunnerLimits, scratchFilesMax } from './runner-limits.ts';
 import type { RunnerTimer } from './runner-timer.ts';
 import type { SandboxFolders } from './sandbox-folders.ts';
 import { SandboxProcess } from './sandbox-process.ts';
@@ -296,12 +296,13 @@ export class ProcessPool {
     let process: SandboxProcess;
     try {
       uid = confinement.distinctUsers ? this.#freeUser() : undefined;
-      scratch = folders.newScratch(uid);
+      const inMemory = confinement.level === 'seat-belt';
+      if (!inMemory) scratch = folders.newScratch(uid);
       sandbox = spawnSandbox({
         level: confinement.level,
         program,
-        scratch,
         memoryMb,
+        ...(scratch === undefined ? {} : { scratch }),
         ...(packages === undefined ? {} : { packages, addons }),
         ...(uid === undefined ? {} : { uid }),
         ...(confinement.setpriv === undefined ? {} : { setpriv: confinement.setpriv }),
@@ -309,27 +310,31 @@ export class ProcessPool {
       const { pid } = sandbox.child;
       if (pid !== undefined) folders.processStarted(pid);
       const init: InitHeader = {
-        ...{ scratch, limits: limitsInside(limits), ...extra },
+        ...{ limits: limitsInside(limits), ...extra },
+        ...(scratch === undefined ? {} : { scratch }),
+        ...(inMemory
+          ? { memoryFiles: { bytesMax: memoryFilesBytesMax(limits), filesMax: scratchFilesMax } }
+          : {}),
         ...(packages === undefined ? {} : { packages }),
       };
       const way = { policy, ...(door === undefined ? {} : { door }) };
       process = new SandboxProcess(sandbox, { init, extraCa, ...way, limits, timer, logger });
     } catch (error) {
       if (sandbox !== undefined) discard(sandbox);
-      if (scratch !== undefined) void this.#removeTraces(sandbox?.child.pid, scratch);
+      void this.#removeTraces(sandbox?.child.pid, scratch);
       if (uid !== undefined) this.#users.release(uid);
       return toError(error);
     }
     const traces = scratch;
     this.#live.set(process, uid);
-    scratchOf.set(process, traces);
+    if (traces !== undefined) scratchOf.set(process, traces);
     void process.ended.then(() => this.#forget(process, traces));
     return process;
   }
 
   readonly #removals = new Set<Promise<void>>();
 
-  #forget(process: SandboxProcess, scratch: string): void {
+  #forget(process: SandboxProcess, scratch: string | undefined): void {
     const index = this.#ready.indexOf(process);
     if (index >= 0) this.#ready.splice(index, 1);
     void this.#removeTraces(process.pid, scratch).then(() => {
@@ -343,7 +348,7 @@ export class ProcessPool {
   }
 
   /** Never rejects: what cannot be removed is cleared by the stop or the next start of the service. */
-  #removeTraces(pid: number | undefined, scratch: string): Promise<void> {
+  #removeTraces(pid: number | undefined, scratch: string | undefined): Promise<void> {
     const { folders, logger } = this.#options;
     const remove = async (): Promise<void> => {
       try {
@@ -352,7 +357,7 @@ export class ProcessPool {
         logger.warn({ err: error }, 'runner.process_list_not_written');
       }
       try {
-        await folders.removeScratch(scratch);
+        if (scratch !== undefined) await folders.removeScratch(scratch);
       } catch (error) {
         logger.warn({ err: error }, 'runner.scratch_not_removed');
       }
@@ -383,7 +388,7 @@ function discard(sandbox: SpawnedSandbox): void {
 
 const scratchOf = new WeakMap<SandboxProcess, string>();
 
-/** The scratch folder of a process, for the watch over its size. */
+/** The scratch folder of a process, for the watch over its size. Undefined where files are in memory. */
 export function scratchFolderOf(process: SandboxProcess): string | undefined {
   return scratchOf.get(process);
 }

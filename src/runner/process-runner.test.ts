@@ -8,6 +8,7 @@ import { pino } from 'pino';
 import { AddressPolicy } from '#egress/address-policy.ts';
 import { systemClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
+import { untilLetGo, waitingCode } from '../../test/support/code-signals.ts';
 import {
   bundleOf,
   componentWith,
@@ -15,8 +16,6 @@ import {
   requestFor,
   resultOf,
   startRunnerFixture,
-  untilLetGo,
-  waitingCode,
 } from '../../test/support/runner-fixture.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import type { CallOutcome, HttpReply } from './call-outcome.ts';
@@ -63,7 +62,7 @@ test('a run gets its event and its result, events, db writes, logs and reply com
   };
   assert.deepEqual(outcome.response, reply);
   assert.deepEqual(replies, [reply]);
-  assert.equal(fixture.runner.stats().level, 'default');
+  assert.equal(fixture.runner.stats().level, 'seat-belt');
 });
 
 test('the instance has every prop by its type, bound methods, and apps with bound methods and credentials', async () => {
@@ -159,7 +158,7 @@ test('a reply is handed over before the call ends, and only the first one counts
   const winner = await Promise.race([first.promise, done]);
   assert.ok('body' in winner, 'the call ended before its reply was told');
   assert.equal(winner.body.toString(), '{"early":true}');
-  await (await waitingCode(fixture))();
+  (await waitingCode())();
   assert.equal(resultOf(await done), 'late');
 });
 

@@ -76,7 +76,10 @@ export async function createProcessRunner(options: ProcessRunnerOptions): Promis
       {
         ...{ limits, folders, timer, logger },
         onUnattributedError: options.onUnattributedError ?? (() => undefined),
-        packages: new LoadablePackages(options.packages),
+        packages: new LoadablePackages(options.packages, {
+          inMemory: confinement.level === 'seat-belt',
+          addons: shared.addons,
+        }),
       },
       (makeRoom) => new ProcessPool({ ...shared, confinement, makeRoom }),
       confinement,

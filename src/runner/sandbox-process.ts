@@ -11,6 +11,7 @@ import { type CallStart, CallsInFlight } from './calls-in-flight.ts';
 import { encodeCall } from './encode-call.ts';
 import { CapPassedError } from './frame-fields.ts';
 import { FrameWriter } from './frame-writer.ts';
+import { PackageFileServer, type PackageFiles } from './package-file-server.ts';
 import { answerAtEnd, type PendingCall, type ProcessEnd } from './pending-call.ts';
 import { type CallAnswer, type EndReason, notStarted, serviceError } from './process-end.ts';
 import { ProcessHostCalls } from './process-host-calls.ts';
@@ -33,7 +34,12 @@ import type { RunnerTimer } from './runner-timer.ts';
 import type { SpawnedSandbox } from './spawn-sandbox.ts';
 
 /** A bundle whose packages are there. */
-export type LoadableBundle = Pick<Bundle, 'code' | 'format'> & { packagesFolder?: string };
+export type LoadableBundle = Pick<Bundle, 'code' | 'format'> & {
+  /** Where the process can read them. */
+  packagesFolder?: string;
+  /** What the process asks for, where it can read no file. */
+  packageFiles?: PackageFiles;
+};
 
 /** One bundle in a process. */
 interface Module {
@@ -101,6 +107,7 @@ export class SandboxProcess {
   readonly #modules = new Map<string, Module>();
   readonly #onlyModule: Module = { loaded: undefined, props: undefined, dynamic: undefined };
   readonly #hostCalls: ProcessHostCalls;
+  readonly #packageFiles: PackageFileServer;
   /** Whose doing the end of the process is; undefined: of one of those in it, or of none. */
   #culprit: PendingCall | undefined;
 
@@ -148,6 +155,7 @@ export class SandboxProcess {
       onViolation: (reason) => this.kill('protocol', `on the way out: ${reason}`),
     });
     this.#hostCalls = new ProcessHostCalls((header, body) => this.#sendAnswer(header, body), options.logger);
+    this.#packageFiles = new PackageFileServer(sandbox.files, (reason) => this.kill('protocol', reason));
     this.#listen();
     this.#frames.send(frameType.init, 0, JSON.stringify(options.init), [extraCa], Buffer.byteLength(extraCa));
     const bootDeadline = setTimeout(
@@ -200,9 +208,15 @@ export class SandboxProcess {
     const header: LoadHeader = { deploymentId, format: bundle.format };
     if (module !== undefined) header.module = module;
     if (bundle.packagesFolder !== undefined) header.packages = bundle.packagesFolder;
+    const payload: Buffer[] = [Buffer.from(bundle.code)];
+    if (bundle.packageFiles !== undefined) {
+      const { id, list } = this.#packageFiles.add(bundle.packageFiles);
+      header.packageFiles = { id, listBytes: list.length };
+      payload.push(list);
+    }
     const answer = this.#start({ deadlineMs: this.#limits.loadDeadlineMs, isLoad: true, ack: false });
-    const code = Buffer.from(bundle.code);
-    this.#frames.send(frameType.load, answer.id, JSON.stringify(header), [code], code.length);
+    const bytes = payload.reduce((sum, { length }) => sum + length, 0);
+    this.#frames.send(frameType.load, answer.id, JSON.stringify(header), payload, bytes);
     return answer.promise;
   }
 

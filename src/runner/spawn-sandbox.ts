@@ -7,6 +7,8 @@ export interface SpawnedSandbox {
   child: ChildProcess;
   rpc: Socket;
   egress: Socket;
+  /** Answers to what the process waits for: files of packages. */
+  files: Socket;
 }
 
 /**
@@ -21,16 +23,16 @@ export function spawnSandbox(grant: SandboxGrant): SpawnedSandbox {
     cwd: '/',
     // Credentials come with calls; the service's environment holds secrets.
     env: { TZ: 'UTC' },
-    // 0 nothing, 1-2 watched for floods, 3 rpc, 4 egress, 5 reserved for large db reads.
+    // 0 nothing, 1-2 watched for floods, 3 rpc, 4 egress, 5 files of packages.
     stdio: ['ignore', 'pipe', 'pipe', 'pipe', 'pipe', 'pipe'],
     ...(grant.uid === undefined ? {} : { uid: grant.uid, gid: grant.uid }),
   });
   // Without descriptors left node makes no streams, and tells why later.
-  const [, , , rpc, egress] = child.stdio ?? [];
-  if (rpc == null || egress == null) {
+  const [, , , rpc, egress, files] = (child.stdio ?? []) as unknown[];
+  if (rpc == null || egress == null || files == null) {
     child.on('error', () => undefined);
     child.kill('SIGKILL');
     throw new Error('a process could not be started: no descriptors are left');
   }
-  return { child, rpc: rpc as Socket, egress: egress as Socket };
+  return { child, rpc: rpc as Socket, egress: egress as Socket, files: files as Socket };
 }

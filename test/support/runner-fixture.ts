@@ -1,8 +1,8 @@
 /** What tests of the runner share: a runner with real processes, and deployments made from source text. */
 import { createHash } from 'node:crypto';
-import { chmod, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 
 import { AddressPolicy } from '#egress/address-policy.ts';
 
@@ -12,7 +12,6 @@ import type { CallOutcome } from '#runner/call-outcome.ts';
 import { createProcessRunner, type ProcessRunnerOptions } from '#runner/process-runner.ts';
 import type { Bundle, CallOptions, CallRequest, DescribeOutcome, Runner, StepCall } from '#runner/runner.ts';
 import type { RunnerLimits } from '#runner/runner-limits.ts';
-import { waitFor } from './wait-for.ts';
 
 export interface RunnerFixture {
   runner: Runner;
@@ -127,24 +126,9 @@ export function bundleOf(code: string, format: Bundle['format'] = 'cjs'): Bundle
   return { hash: createHash('sha256').update(code).digest('hex'), code, format };
 }
 
-/** Code that waits in its call until `letGo` is called with the same fixture; one call of a fixture at a time. */
-export const untilLetGo = `{ const fs = require('fs'); fs.writeFileSync('/tmp/waits', ''); while (!fs.existsSync('/tmp/go')) await new Promise((r) => setTimeout(r, 5)); fs.rmSync('/tmp/waits'); }`;
-
-/** Resolves when code waits, to a function that lets it go on. */
-export async function waitingCode(fixture: RunnerFixture): Promise<() => Promise<void>> {
-  const waits = await waitFor(async () => (await filesOfCode(fixture, 'waits'))[0]);
-  return () => writeFile(join(dirname(waits), 'go'), '');
-}
-
 const evaluator = componentWith(
   `const AsyncFunction = (async () => {}).constructor; return new AsyncFunction('require', event.body).call(this, require);`,
 );
-
-/** Paths of the files with this name that code of a fixture wrote to its `/tmp`. */
-export async function filesOfCode({ folder }: RunnerFixture, name: string): Promise<string[]> {
-  const entries = await readdir(folder, { recursive: true });
-  return entries.filter((path) => path.endsWith(`/${name}`)).map((path) => join(folder, path));
-}
 
 /** A component whose `run(event)` is `body`, with a db and an http interface. */
 export function componentWith(body: string): string {

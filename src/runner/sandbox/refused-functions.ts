@@ -28,6 +28,13 @@ export function refuseFunctions(): void {
   syncBuiltinESMExports();
 }
 
+/** Takes away every function that a module exports, for code that comes later. */
+export function refuseModule(name: string): void {
+  const exported = process.getBuiltinModule(name) as unknown as Functions;
+  refuse(exported, name, Object.keys(exported));
+  syncBuiltinESMExports();
+}
+
 /** `module.constants.compileCacheStatus.DISABLED`. */
 const compileCacheDisabled = 3;
 

@@ -28,6 +28,7 @@ import { HostCalls } from './host-calls.ts';
 import { closeInheritedDescriptors } from './inherited-descriptors.ts';
 import { toJsonText } from './json-text.ts';
 import { loadBundle } from './load-bundle.ts';
+import type { MountedFiles } from './memory-mount.ts';
 import { jsonParse, jsonStringify } from './primordials.ts';
 import { probeSandbox } from './probe.ts';
 import { publicProp, type ResolvedProp } from './prop-definitions.ts';
@@ -62,6 +63,7 @@ const modules = new Map<string, LoadedModule>();
 
 let limits: InitHeader['limits'];
 let runFolders: RunFolders;
+let mounted: MountedFiles | undefined;
 /** The bundle of a process that has one. */
 let onlyModule: LoadedModule | undefined;
 
@@ -69,13 +71,20 @@ async function init(header: InitHeader, payload: Buffer): Promise<void> {
   limits = header.limits;
   const closed = closeInheritedDescriptors();
   refuseFunctions();
-  const report = header.probe === true ? await probeSandbox(header.scratch) : undefined;
+  if (header.memoryFiles !== undefined) {
+    // The program itself could still be read.
+    process.permission.drop('fs.read');
+    const { mountMemoryFiles } = await import('./memory-mount.ts');
+    mounted = mountMemoryFiles(header.memoryFiles);
+  }
+  const scratch = header.scratch ?? mounted?.tmp ?? '/tmp';
+  const report = header.probe === true ? await probeSandbox(scratch) : undefined;
   defineGlobals();
   giveHome();
   captureConsole(currentCall);
-  runFolders = new RunFolders(header.scratch);
+  runFolders = new RunFolders(scratch);
   mapTmpTo(
-    header.scratch,
+    scratch,
     () => {
       const step = currentCall.getStore()?.step;
       return step === undefined ? undefined : runFolders.of(step);
@@ -159,7 +168,8 @@ let isStepEnvironment = false;
 
 async function load(id: number, header: LoadHeader, payload: Buffer): Promise<void> {
   clearTimeout(prewarming);
-  const { deploymentId, format, module, packages } = header;
+  const { deploymentId, format, module, packageFiles } = header;
+  const codeBytes = payload.length - (packageFiles?.listBytes ?? 0);
   if (module === undefined) process.env.PD_COMPONENT = deploymentId;
   else if (!isStepEnvironment) {
     isStepEnvironment = true;
@@ -168,7 +178,12 @@ async function load(id: number, header: LoadHeader, payload: Buffer): Promise<vo
   const effects = startCall(id);
   await currentCall.run(effects, async () => {
     try {
-      const component = unwrapComponent(await loadBundle(payload.toString('utf8'), format, module, packages));
+      const packages =
+        packageFiles === undefined
+          ? header.packages
+          : mounted?.packagesFolder(packageFiles.id, payload.subarray(codeBytes));
+      const code = payload.toString('utf8', 0, codeBytes);
+      const component = unwrapComponent(await loadBundle(code, format, module, packages));
       const props = resolveAllProps(component, {});
       const loaded: LoadedModule = {
         ...{ component, props, valuesText: '{}' },
