@@ -1,6 +1,6 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
-import type { Socket } from 'node:net';
 import { join, relative } from 'node:path';
+import type { Duplex } from 'node:stream';
 import {
   noPackageFile,
   type PackageFileList,
@@ -58,13 +58,13 @@ async function listFiles(folder: string): Promise<PackageFiles> {
  * process that asks before it was answered is not ours any more.
  */
 export class PackageFileServer {
-  readonly #socket: Socket;
+  readonly #socket: Duplex;
   readonly #onViolation: (reason: string) => void;
   readonly #folders: PackageFiles[] = [];
   #asked = Buffer.alloc(0);
   #isAnswering = false;
 
-  constructor(socket: Socket, onViolation: (reason: string) => void) {
+  constructor(socket: Duplex, onViolation: (reason: string) => void) {
     this.#socket = socket;
     this.#onViolation = onViolation;
     socket.on('data', (chunk: Buffer) => this.#take(chunk));

@@ -21,6 +21,8 @@ export function refuseFunctions(): void {
     ...['setFlagsFromString', 'setHeapSnapshotNearHeapLimit', 'writeHeapSnapshot'],
     ...['takeCoverage', 'stopCoverage', 'queryObjects'],
   ]);
+  const tls = process.getBuiltinModule('node:tls') as unknown as Functions;
+  replace(tls, 'getCACertificates', withoutMachine(tls.getCACertificates as GetCertificates));
   const modules = process.getBuiltinModule('node:module') as unknown as Functions;
   // Compilers switch the cache on as they load, and look at the answer.
   replace(modules, 'enableCompileCache', () => ({ status: compileCacheDisabled }));
@@ -49,6 +51,16 @@ function onlyOwnProcess(send: SendSignal): SendSignal {
   };
 }
 
+type GetCertificates = (type?: string) => string[];
+
+/** OpenSSL reads those that the machine trusts from the file that a variable of the environment names. */
+function withoutMachine(getCertificates: GetCertificates): GetCertificates {
+  return (type) => {
+    if (type === 'system') throw refusal('tls.getCACertificates of the system');
+    return getCertificates(type);
+  };
+}
+
 /** What a report says stays available; writing one when the process ends does not. */
 function reportWithoutFiles(): unknown {
   const { report } = process;
@@ -68,9 +80,11 @@ function refuse(
 ): void {
   for (const name of names) {
     if (typeof target[name] !== 'function') continue;
-    replace(target, name, () => {
+    // A class says the same when an instance is made.
+    function refused(): never {
       throw refusal(`${owner}.${name}`, advice[name]);
-    });
+    }
+    replace(target, name, refused);
   }
 }
 
