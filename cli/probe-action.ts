@@ -3,7 +3,7 @@
  * calls only the machine of the service and an address that no host of the internet has.
  */
 export const probeCode = `
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { spawnSync } from 'node:child_process';
 
 export default {
@@ -24,7 +24,7 @@ export default {
     };
     const connect = (url) => fetch(url, { signal: AbortSignal.timeout(3000) });
     return {
-      files: await attempt(() => readFileSync('/etc/passwd').length > 0),
+      files: await attempt(() => existsSync('/etc/passwd') && readFileSync('/etc/passwd').length > 0),
       processes: await attempt(() => {
         const { error } = spawnSync('true');
         if (error) throw error;

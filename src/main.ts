@@ -85,8 +85,8 @@ try {
 
 /** Faults a person at the terminal can do something about: the message alone says what. */
 function isStartError(error: Error & { code?: unknown }): boolean {
-  const named = ['FolderLockedError', 'SchemaError', 'MasterKeyError', 'UnavailableError'].includes(
-    error.name,
-  );
+  const named = [
+    ...['FolderLockedError', 'SchemaError', 'MasterKeyError', 'UnavailableError', 'SandboxError'],
+  ].includes(error.name);
   return named || error.code === 'EADDRINUSE' || error.code === 'EACCES' || error.code === 'ENOENT';
 }

@@ -141,9 +141,9 @@ export const settingDefinitions = {
   sandbox: {
     env: 'MILLRACE_SANDBOX',
     type: 'choice',
-    choices: ['auto', 'require', 'off'],
+    choices: ['auto', 'require', 'seat-belt', 'off'],
     default: 'auto',
-    text: 'auto: the best isolation that passes its self-test; require: refuse to start without the kernel level; off: development only.',
+    text: 'Isolation of user code. auto: the kernel level (bubblewrap) where it passes its self-test, otherwise the seat belt; require: refuse to start without the kernel level; seat-belt: the seat belt alone, knowing what it does not stop; off: development only.',
   },
   nativeAddons: {
     env: 'MILLRACE_NATIVE_ADDONS',

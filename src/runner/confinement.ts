@@ -5,12 +5,28 @@
 export const sandboxLevels = ['kernel', 'seat-belt', 'off'] as const;
 export type SandboxLevel = (typeof sandboxLevels)[number];
 
+/** What the kernel level is made of on this machine. */
+export interface KernelTools {
+  bwrap: string;
+  bwrapVersion: string;
+  /** Shared libraries of Node and of `prlimit`, with the loader. */
+  libraries: readonly string[];
+  /** Sets limits of resources before Node starts; undefined where util-linux is not installed. */
+  prlimit: string | undefined;
+  /** File with the filter of system calls. */
+  filter: string;
+}
+
 /** How this machine lets processes be confined; found out by the self-test. */
 export interface Confinement {
   level: SandboxLevel;
   /** A user of its own for each process. */
   distinctUsers: boolean;
   setpriv: string | undefined;
+  /** Of the kernel level. */
+  kernel?: KernelTools;
+  /** Why it is not the kernel level, where that was tried. */
+  notKernel?: string;
 }
 
 /** What one sandboxed process is given. Nothing that is not named here reaches it. */
@@ -18,8 +34,12 @@ export interface SandboxGrant {
   level: SandboxLevel;
   /** The one file it starts from. */
   program: string;
-  /** The one folder it may read and write, its own. None at the seat belt, where nothing of the machine is granted. */
+  /**
+   * The one folder it may read and write, its own. At the kernel level `/tmp` inside is that, and in memory. None at the seat belt, where
+   * nothing of the machine is granted.
+   */
   scratch?: string;
+  scratchBytesMax: number;
   /** Further folders that it may read: npm packages of those whose code it will run. Not at the seat belt. */
   packages?: readonly string[];
   /** Native addons may be loaded from there. They are beyond the permission model. */
@@ -29,4 +49,8 @@ export interface SandboxGrant {
   uid?: number;
   /** Path of setpriv, which ends the process when the service dies and forbids set-uid programs. */
   setpriv?: string;
+  /** What the kernel level is made of; absent at the others. */
+  kernel?: KernelTools;
+  /** Without Node's permission model, for the self-test: it tries the walls behind it. */
+  bare?: boolean;
 }

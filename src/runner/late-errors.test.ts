@@ -69,9 +69,9 @@ test('an error that an earlier call left behind fails no later call, and is told
     const deploymentId = `dc_${late.length}`;
     // What the first call leaves behind begins when the second one runs.
     const source = componentWith(
-      `if (event.first) { const timer = setInterval(() => { if (!globalThis.begin) return; clearInterval(timer); ${late} }, 1); return process.pid; }
-       if (event.last) return process.pid;
-       this.$emit(1); globalThis.begin = true; ${untilLetGo} this.$emit(2); return process.pid;`,
+      `if (event.first) { const timer = setInterval(() => { if (!globalThis.begin) return; clearInterval(timer); ${late} }, 1); return performance.timeOrigin; }
+       if (event.last) return performance.timeOrigin;
+       this.$emit(1); globalThis.begin = true; ${untilLetGo} this.$emit(2); return performance.timeOrigin;`,
     );
     const stray = nextUnattributed();
     const pid = resultOf(await fixture.call(source, { deploymentId, call: event({ first: true }) }));

@@ -3,7 +3,14 @@ import type { CallOutcome } from './call-outcome.ts';
 import { PackageFileLists } from './package-file-server.ts';
 import { serviceError } from './process-end.ts';
 import type { ProcessNeeds } from './process-pool.ts';
-import type { Bundle, BundlePackages, CallRequest, DescribeRequest, PackageSource } from './runner.ts';
+import type {
+  Bundle,
+  BundlePackages,
+  CallRequest,
+  DescribeRequest,
+  OpenPackages,
+  PackageSource,
+} from './runner.ts';
 import { ended } from './runner-outcomes.ts';
 import type { LoadableBundle, SandboxProcess } from './sandbox-process.ts';
 
@@ -19,13 +26,21 @@ export interface ReadyCode {
 export class LoadablePackages {
   readonly #source: PackageSource | undefined;
   readonly #lists: PackageFileLists | undefined;
+  readonly #whole: boolean;
   readonly #anyProcess: boolean;
 
-  /** `inMemory`: processes read no file and ask for those of packages; `addons`: of which they may load native ones. */
-  constructor(source: PackageSource | undefined, options: { inMemory: boolean; addons: boolean }) {
+  /**
+   * `inMemory`: processes read no file and ask for those of packages. `whole`: a process gets only what is there when it starts, so all
+   * packages of a deployment have to be. `addons`: a process that may load native ones is started for that.
+   */
+  constructor(
+    source: PackageSource | undefined,
+    { inMemory, whole, addons }: { inMemory: boolean; whole: boolean; addons: boolean },
+  ) {
     this.#source = source;
-    this.#lists = options.inMemory ? new PackageFileLists() : undefined;
-    this.#anyProcess = options.inMemory && !options.addons;
+    this.#lists = inMemory ? new PackageFileLists() : undefined;
+    this.#whole = whole;
+    this.#anyProcess = inMemory && !addons;
   }
 
   /**
@@ -48,8 +63,17 @@ export class LoadablePackages {
       return outcomeOf(error);
     }
     const needs = this.#anyProcess ? { memoryMb } : { memoryMb, packages: [...new Set(folders)] };
-    const opened = await this.#open(request.bundle);
-    return 'status' in opened ? opened : { needs, ...opened };
+    const [opened, ...rest] = await Promise.all([
+      this.#open(request.bundle),
+      // One that cannot be had is missed when its code is called.
+      ...(this.#whole ? others.map((packages) => source.open(packages).catch(() => undefined)) : []),
+    ]);
+    const holdFor = (process: SandboxProcess | undefined): void => {
+      if (!('status' in opened)) opened.holdFor(process);
+      for (const held of rest) hold(held, process);
+    };
+    if ('status' in opened) holdFor(undefined);
+    return 'status' in opened ? opened : { needs, bundle: opened.bundle, holdFor };
   }
 
   /** The bundle as the process can load it; an outcome when its packages cannot be had. Held until the process is gone. */
@@ -65,23 +89,30 @@ export class LoadablePackages {
     if (packages === undefined) return { bundle, holdFor: () => undefined };
     if (this.#source === undefined) return notAvailable();
     try {
-      const { folder, release } = await this.#source.open(packages);
-      const holdFor = (process: SandboxProcess | undefined): void => {
-        if (process === undefined) release();
-        else void process.ended.then(release);
+      const opened = await this.#source.open(packages);
+      return {
+        bundle: await this.#loadable(bundle, opened),
+        holdFor: (process) => hold(opened, process),
       };
-      const { code, format } = bundle;
-      if (this.#lists === undefined) return { bundle: { code, format, packagesFolder: folder }, holdFor };
-      try {
-        return { bundle: { code, format, packageFiles: await this.#lists.of(folder) }, holdFor };
-      } catch (error) {
-        release();
-        throw error;
-      }
     } catch (error) {
       return outcomeOf(error);
     }
   }
+
+  async #loadable({ code, format }: Bundle, packages: OpenPackages): Promise<LoadableBundle> {
+    if (this.#lists === undefined) return { code, format, packagesFolder: packages.folder };
+    try {
+      return { code, format, packageFiles: await this.#lists.of(packages.folder) };
+    } catch (error) {
+      packages.release();
+      throw error;
+    }
+  }
+}
+
+function hold(packages: OpenPackages | undefined, process: SandboxProcess | undefined): void {
+  if (process === undefined) packages?.release();
+  else void process.ended.then(() => packages?.release());
 }
 
 function notAvailable(): CallOutcome {

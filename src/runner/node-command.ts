@@ -7,10 +7,16 @@ import type { SandboxGrant } from './confinement.ts';
  * reaches every file of the machine, and with /proc/self/mem switches the checks off. What stands for files there is in memory.
  */
 export function nodeCommand(grant: SandboxGrant): [string, string[]] {
+  const flags = nodeFlags(grant);
+  if (grant.setpriv === undefined) return [process.execPath, flags];
+  return [grant.setpriv, ['--pdeathsig', 'KILL', '--no-new-privs', '--', process.execPath, ...flags]];
+}
+
+/** Arguments of Node, with the program that it starts. */
+export function nodeFlags(grant: NodeGrant): string[] {
   const mayLoadAddons = grant.packages !== undefined && grant.addons === true;
-  const flags = [
-    ...permissionFlags(grant),
-    ...(mayLoadAddons && grant.level !== 'off' ? ['--allow-addons'] : []),
+  return [
+    ...permissionFlags(grant, mayLoadAddons),
     // node:sqlite and node:ffi open files past the permission model.
     '--no-experimental-sqlite',
     '--no-experimental-ffi',
@@ -23,18 +29,17 @@ export function nodeCommand(grant: SandboxGrant): [string, string[]] {
     '--max-semi-space-size=8',
     grant.program,
   ];
-  if (grant.setpriv === undefined) return [process.execPath, flags];
-  return [grant.setpriv, ['--pdeathsig', 'KILL', '--no-new-privs', '--', process.execPath, ...flags]];
 }
 
-function permissionFlags({ level, scratch, packages = [] }: SandboxGrant): string[] {
-  if (level === 'off') return [];
-  if (level === 'seat-belt') return ['--permission', '--experimental-vfs', '--allow-fs-vfs'];
-  return [
-    '--permission',
-    `--allow-fs-read=${scratch}`,
-    `--allow-fs-write=${scratch}`,
-    // The last for what is below one that is not there yet: Node looks at the start only whether it is a folder.
-    ...packages.flatMap((folder) => [`--allow-fs-read=${folder}`, `--allow-fs-read=${folder}/*`]),
-  ];
+type NodeGrant = Pick<SandboxGrant, 'level' | 'program' | 'scratch' | 'addons' | 'memoryMb' | 'bare'> & {
+  packages?: readonly string[] | undefined;
+};
+
+function permissionFlags({ level, scratch, bare }: NodeGrant, mayLoadAddons: boolean): string[] {
+  if (level === 'off' || bare === true) return [];
+  const addons = mayLoadAddons ? ['--allow-addons'] : [];
+  // The walls are elsewhere, and every file that is there may be read. What is refused is a second line.
+  if (level === 'kernel')
+    return ['--permission', '--allow-fs-read=*', `--allow-fs-write=${scratch}`, ...addons];
+  return ['--permission', '--experimental-vfs', '--allow-fs-vfs', ...addons];
 }

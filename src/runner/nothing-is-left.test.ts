@@ -2,7 +2,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { ManualTimer } from '../../test/support/manual-timer.ts';
-import { componentWith, startRunnerFixture } from '../../test/support/runner-fixture.ts';
+import { componentWith, processesOf, startRunnerFixture } from '../../test/support/runner-fixture.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 
 /** Every way in which a process ends. */
@@ -28,6 +28,7 @@ test('whatever ends a process, neither its folder nor its descriptors stay behin
   );
   const descriptors = () => readdirSync('/proc/self/fd').length;
   const folders = () => readdirSync(run).filter((name) => name.startsWith('scratch-')).length;
+  const processes = async () => (await processesOf(fixture)).length;
   try {
     // What is loaded with the first process and stays.
     await fixture.run('return 1;', { deploymentId: 'dc_0' });
@@ -48,8 +49,8 @@ test('whatever ends a process, neither its folder nor its descriptors stay behin
     );
     await fixture.describe('throw new Error("x");');
     await fixture.describe('module.exports = { run() {} };');
-    await waitFor(() => folders() === 0 && descriptors() <= before, {
-      what: 'no folder, and no more descriptors than before',
+    await waitFor(async () => folders() + (await processes()) === 0 && descriptors() <= before, {
+      what: 'no folder, no process, and no more descriptors than before',
     });
   } finally {
     await fixture.close();

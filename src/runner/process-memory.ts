@@ -46,10 +46,18 @@ function ticksIn(fields: readonly string[], ...indexes: number[]): number {
   return indexes.reduce((sum, index) => sum + Number(fields[index]), 0);
 }
 
-/** Each thread has a list of the children that it started. */
-function childrenOf(pid: number): number[] {
+export function threadsOf(pid: number): number[] {
   try {
-    return readdirSync(`/proc/${pid}/task`).flatMap((thread) =>
+    return readdirSync(`/proc/${pid}/task`).map(Number);
+  } catch {
+    return [];
+  }
+}
+
+/** Each thread has a list of the children that it started. */
+export function childrenOf(pid: number): number[] {
+  try {
+    return threadsOf(pid).flatMap((thread) =>
       readFileSync(`/proc/${pid}/task/${thread}/children`, 'latin1').split(' ').filter(Boolean).map(Number),
     );
   } catch {

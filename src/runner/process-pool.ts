@@ -296,48 +296,63 @@ export class ProcessPool {
     let process: SandboxProcess;
     try {
       uid = confinement.distinctUsers ? this.#freeUser() : undefined;
+      // At the kernel level it is in memory, and at the seat belt in that of the process itself.
       const inMemory = confinement.level === 'seat-belt';
-      if (!inMemory) scratch = folders.newScratch(uid);
+      scratch = confinement.kernel === undefined && !inMemory ? folders.newScratch(uid) : undefined;
       sandbox = spawnSandbox({
         level: confinement.level,
         program,
+        scratchBytesMax: limits.scratchBytesMax,
         memoryMb,
         ...(scratch === undefined ? {} : { scratch }),
         ...(packages === undefined ? {} : { packages, addons }),
         ...(uid === undefined ? {} : { uid }),
         ...(confinement.setpriv === undefined ? {} : { setpriv: confinement.setpriv }),
+        ...(confinement.kernel === undefined ? {} : { kernel: confinement.kernel }),
       });
       const { pid } = sandbox.child;
       if (pid !== undefined) folders.processStarted(pid);
       const init: InitHeader = {
         ...{ limits: limitsInside(limits), ...extra },
-        ...(scratch === undefined ? {} : { scratch }),
+        ...(sandbox.scratchInside === undefined ? {} : { scratch: sandbox.scratchInside }),
         ...(inMemory
           ? { memoryFiles: { bytesMax: memoryFilesBytesMax(limits), filesMax: scratchFilesMax } }
           : {}),
-        ...(packages === undefined ? {} : { packages }),
+        ...(packages === undefined ? {} : { packages: packages.map(sandbox.packagesInside) }),
       };
       const way = { policy, ...(door === undefined ? {} : { door }) };
       process = new SandboxProcess(sandbox, { init, extraCa, ...way, limits, timer, logger });
     } catch (error) {
       if (sandbox !== undefined) discard(sandbox);
-      void this.#removeTraces(sandbox?.child.pid, scratch);
+      void this.#removeTraces([sandbox?.child.pid], scratch);
       if (uid !== undefined) this.#users.release(uid);
       return toError(error);
     }
-    const traces = scratch;
+    const started = sandbox.child.pid;
     this.#live.set(process, uid);
-    if (traces !== undefined) scratchOf.set(process, traces);
-    void process.ended.then(() => this.#forget(process, traces));
+    if (scratch !== undefined) scratchOf.set(process, scratch);
+    void process.ready.then(() => this.#noteInner(process, started));
+    void process.ended.then(() => this.#forget(process, [started, process.pid], scratch));
     return process;
+  }
+
+  /** What bubblewrap started ends with it; after a crash of the service it is looked for as well. */
+  #noteInner(process: SandboxProcess, started: number | undefined): void {
+    const { pid, usable } = process;
+    if (pid === undefined || pid === started || !usable) return;
+    try {
+      this.#options.folders.processStarted(pid);
+    } catch (error) {
+      this.#options.logger.warn({ err: error }, 'runner.process_list_not_written');
+    }
   }
 
   readonly #removals = new Set<Promise<void>>();
 
-  #forget(process: SandboxProcess, scratch: string | undefined): void {
+  #forget(process: SandboxProcess, pids: readonly (number | undefined)[], scratch: string | undefined): void {
     const index = this.#ready.indexOf(process);
     if (index >= 0) this.#ready.splice(index, 1);
-    void this.#removeTraces(process.pid, scratch).then(() => {
+    void this.#removeTraces(pids, scratch).then(() => {
       const user = this.#live.get(process);
       this.#live.delete(process);
       this.#shares.left(process);
@@ -348,11 +363,11 @@ export class ProcessPool {
   }
 
   /** Never rejects: what cannot be removed is cleared by the stop or the next start of the service. */
-  #removeTraces(pid: number | undefined, scratch: string | undefined): Promise<void> {
+  #removeTraces(pids: readonly (number | undefined)[], scratch: string | undefined): Promise<void> {
     const { folders, logger } = this.#options;
     const remove = async (): Promise<void> => {
       try {
-        if (pid !== undefined) folders.processEnded(pid);
+        folders.processesEnded(pids.filter((pid) => pid !== undefined));
       } catch (error) {
         logger.warn({ err: error }, 'runner.process_list_not_written');
       }
@@ -388,7 +403,7 @@ function discard(sandbox: SpawnedSandbox): void {
 
 const scratchOf = new WeakMap<SandboxProcess, string>();
 
-/** The scratch folder of a process, for the watch over its size. Undefined where files are in memory. */
+/** The scratch folder of a process, for the watch over its size; undefined where it is in memory. */
 export function scratchFolderOf(process: SandboxProcess): string | undefined {
   return scratchOf.get(process);
 }

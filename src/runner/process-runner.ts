@@ -17,18 +17,18 @@ import type {
   Runner,
   RunnerStats,
 } from './runner.ts';
-import { defaultRunnerLimits, type RunnerLimits } from './runner-limits.ts';
+import { defaultRunnerLimits, type RunnerLimits, scratchFilesMax } from './runner-limits.ts';
 import { asDescription, copyOutcome, ended } from './runner-outcomes.ts';
 import { type RunnerTimer, systemTimer } from './runner-timer.ts';
 import { reachableBase, SandboxFolders } from './sandbox-folders.ts';
 import type { SandboxProcess } from './sandbox-process.ts';
 import { buildSandboxProgram } from './sandbox-program.ts';
-import { scratchBytes } from './scratch-size.ts';
+import { memoryFolderUse, scratchBytes } from './scratch-size.ts';
 import { findConfinement, mayUseDistinctUsers } from './self-test.ts';
 
 export interface ProcessRunnerOptions {
-  /** auto: the best isolation that passes its self-test; require: only the kernel level; off: development only. */
-  level: 'auto' | 'require' | 'off';
+  /** auto: the best isolation that passes its self-test; require: only the kernel level; seat-belt: no better one; off: development only. */
+  level: 'auto' | 'require' | 'seat-belt' | 'off';
   /** Where user code may connect. */
   policy: AddressPolicy;
   /** Where connections of user code to the service itself come in; default: nowhere. */
@@ -51,11 +51,6 @@ export interface ProcessRunnerOptions {
 
 /** Starts the runner. Throws when the isolation that was asked for does not hold on this machine. */
 export async function createProcessRunner(options: ProcessRunnerOptions): Promise<Runner> {
-  if (options.level === 'require') {
-    throw new Error(
-      'the sandbox is set to "require", which asks for the kernel level (bubblewrap); this version does not have it yet. Use "auto"',
-    );
-  }
   const limits = { ...defaultRunnerLimits, ...options.limits };
   const distinctUsers = options.level !== 'off' && mayUseDistinctUsers();
   const folders = new SandboxFolders(reachableBase(options.folder, distinctUsers), (folder, error) =>
@@ -78,6 +73,7 @@ export async function createProcessRunner(options: ProcessRunnerOptions): Promis
         onUnattributedError: options.onUnattributedError ?? (() => undefined),
         packages: new LoadablePackages(options.packages, {
           inMemory: confinement.level === 'seat-belt',
+          whole: confinement.level === 'kernel',
           addons: shared.addons,
         }),
       },
@@ -350,6 +346,12 @@ class ProcessRunner implements Runner {
     const { module, deploymentId } = request;
     const bundle = await this.#packages.open(process, request.bundle);
     if ('status' in bundle) return bundle;
+    if (bundle.packagesFolder !== undefined && !process.mayRead(bundle.packagesFolder)) {
+      // They were not there when it was started. The next process has them.
+      process.retire();
+      const message = 'the npm packages of the code are there now, and a new process will have them';
+      return ended('cancelled', serviceError(message, 'packages_unavailable'));
+    }
     return module === undefined
       ? process.load(bundle, deploymentId)
       : process.loadModule(module, bundle, deploymentId);
@@ -385,6 +387,7 @@ class ProcessRunner implements Runner {
     return {
       level: this.#confinement.level,
       ownUsers: this.#confinement.distinctUsers,
+      ...(this.#confinement.notKernel === undefined ? {} : { notKernel: this.#confinement.notKernel }),
       warm: [...this.#bindings.values()].filter((binding) => binding.process !== undefined).length,
       prewarmed: this.#pool.readyCount,
       calls: this.#calls,
@@ -429,7 +432,7 @@ class ProcessRunner implements Runner {
     for (const process of this.#pool.processes) {
       if (process.pid === undefined || (process.idle && !housekeeping)) continue;
       const memory = processMemory(process.pid);
-      privateBytes += memory?.privateBytes ?? 0;
+      privateBytes += (memory?.privateBytes ?? 0) + (this.#memoryFolderBytes.get(process) ?? 0);
       process.watch(memory?.residentBytes);
       // Every one that has seen user code: also one that loads, describes, or only finishes what it has.
       if (housekeeping && process.hasCode) void this.#watchScratch(process);
@@ -445,11 +448,14 @@ class ProcessRunner implements Runner {
   }
 
   async #watchScratch(process: SandboxProcess): Promise<void> {
+    // There the process itself counts its files, and they are memory of its own.
+    if (this.#confinement.level === 'seat-belt') return;
     const folder = scratchFolderOf(process);
-    if (folder === undefined || this.#measuring.has(process)) return;
+    if (this.#measuring.has(process)) return;
     this.#measuring.add(process);
     try {
-      if ((await scratchBytes(folder, process.pid)) > this.#limits.scratchBytesMax) {
+      if (folder === undefined) await this.#watchMemoryFolder(process);
+      else if ((await scratchBytes(folder, process.pid)) > this.#limits.scratchBytesMax) {
         process.kill(
           'limit_exceeded',
           `files under /tmp are larger than ${this.#limits.scratchBytesMax} bytes together, or too many, or hidden`,
@@ -462,7 +468,16 @@ class ProcessRunner implements Runner {
     }
   }
 
+  async #watchMemoryFolder(process: SandboxProcess): Promise<void> {
+    const use = process.pid === undefined ? undefined : await memoryFolderUse(process.pid);
+    this.#memoryFolderBytes.set(process, use?.bytes ?? 0);
+    if (use !== undefined && use.files > scratchFilesMax)
+      process.kill('limit_exceeded', `there are more than ${scratchFilesMax} files under /tmp`);
+  }
+
   readonly #measuring = new Set<SandboxProcess>();
+  /** What was found at the last look: it counts as memory of the process. */
+  readonly #memoryFolderBytes = new WeakMap<SandboxProcess, number>();
 }
 
 const aborted = Symbol('aborted');

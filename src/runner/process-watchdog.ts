@@ -11,7 +11,7 @@ export interface Verdict {
 
 /** Looks at one process every `memoryPollMs`: whether it takes more memory than it may, and whether its own code keeps it busy. */
 export class ProcessWatchdog {
-  readonly #pid: number | undefined;
+  readonly #pid: () => number | undefined;
   readonly #limits: RunnerLimits;
   readonly #calls: CallsInFlight;
   readonly #ping: () => void;
@@ -21,7 +21,7 @@ export class ProcessWatchdog {
   #hasCancelled = false;
 
   constructor(options: {
-    pid: number | undefined;
+    pid: () => number | undefined;
     limits: RunnerLimits;
     calls: CallsInFlight;
     /** Asks the process for a sign of life, which `ponged` tells of. */
@@ -64,7 +64,8 @@ export class ProcessWatchdog {
   #lookAtOldest(): Verdict | undefined {
     const { oldest } = this.#calls;
     if (oldest?.unstartedTicks === undefined) return undefined;
-    const cpuMs = this.#pid === undefined ? undefined : processCpuMs(this.#pid);
+    const pid = this.#pid();
+    const cpuMs = pid === undefined ? undefined : processCpuMs(pid);
     if (oldest.unstartedTicks === 0) oldest.unstartedCpuMs = cpuMs;
     oldest.unstartedTicks += 1;
     const { unresponsiveMs, memoryPollMs } = this.#limits;

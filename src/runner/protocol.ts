@@ -101,6 +101,11 @@ export interface StepHeader {
   byItself?: true;
 }
 
+export interface ProbeRequest {
+  /** A file of the machine that everybody there may read. */
+  hostFile: string;
+}
+
 export interface InitHeader {
   /** The folder that is `/tmp`; absent where files are in memory. */
   scratch?: string;
@@ -109,7 +114,7 @@ export interface InitHeader {
   /** Folders of packages that it may read. */
   packages?: readonly string[];
   /** Try what is forbidden and report it with `ready`. */
-  probe?: true;
+  probe?: ProbeRequest;
   /** Load the clients of HTTP when no code has come for so many ms: the process is started ahead of need. */
   prewarmAfterMs?: number;
   limits: {

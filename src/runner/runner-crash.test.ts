@@ -14,7 +14,7 @@ import { findExecutable, SandboxFolders, startTimeOf } from './sandbox-folders.t
 /** A service of its own process, started with a descriptor left open; prints one line of JSON. */
 function startService(script: string): { first: Promise<unknown>; kill(): void; exited: Promise<void> } {
   const fixtureUrl = new URL('../../test/support/runner-fixture.ts', import.meta.url).href;
-  const code = `import { startRunnerFixture, resultOf } from ${JSON.stringify(fixtureUrl)};
+  const code = `import { pidTitled, startRunnerFixture, resultOf } from ${JSON.stringify(fixtureUrl)};
     const fixture = await startRunnerFixture(); const say = (value) => console.log(JSON.stringify(value)); ${script}`;
   // As a careless parent does: descriptor 40 is a file and is not closed on exec.
   const file = openSync('/etc/passwd', 'r');
@@ -50,7 +50,7 @@ test('when the service is killed, a spinning component does not go on', {
   skip: findExecutable('setpriv') === undefined,
 }, async () => {
   const service = startService(`
-    void fixture.run('this.http.respond({ body: String(process.pid) }); for (;;);', {}, { onRespond: (reply) => say([Number(reply.body), fixture.folder]) });`);
+    void fixture.run('process.title = "spins"; this.http.respond({}); for (;;);', {}, { onRespond: async () => say([await pidTitled(fixture, 'spins'), fixture.folder]) });`);
   const [pid, folder] = (await service.first) as [number, string];
   assert.ok(startTimeOf(pid) !== undefined);
   service.kill();

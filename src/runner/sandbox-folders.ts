@@ -68,8 +68,9 @@ export class SandboxFolders {
     this.#write();
   }
 
-  processEnded(pid: number): void {
-    if (this.#alive.delete(pid)) this.#write();
+  processesEnded(pids: readonly number[]): void {
+    const known = pids.filter((pid) => this.#alive.delete(pid));
+    if (known.length > 0) this.#write();
   }
 
   #write(): void {

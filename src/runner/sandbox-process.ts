@@ -1,4 +1,5 @@
 import { setPriority } from 'node:os';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { AddressPolicy } from '#egress/address-policy.ts';
 import type { EgressDoor } from '#egress/egress-door.ts';
 import { attachEgressRelay, type EgressRelay } from '#egress/egress-relay.ts';
@@ -15,6 +16,7 @@ import { PackageFileServer, type PackageFiles } from './package-file-server.ts';
 import { answerAtEnd, type PendingCall, type ProcessEnd } from './pending-call.ts';
 import { type CallAnswer, type EndReason, notStarted, serviceError } from './process-end.ts';
 import { ProcessHostCalls } from './process-host-calls.ts';
+import { threadsOf } from './process-memory.ts';
 import { outOfMemory, ProcessWatchdog } from './process-watchdog.ts';
 import {
   type CallHeader,
@@ -31,6 +33,7 @@ import {
 import type { Bundle, CallOptions, CallRequest } from './runner.ts';
 import type { RunnerLimits } from './runner-limits.ts';
 import type { RunnerTimer } from './runner-timer.ts';
+import { startTimeOf } from './sandbox-folders.ts';
 import type { SpawnedSandbox } from './spawn-sandbox.ts';
 
 /** A bundle whose packages are there. */
@@ -62,10 +65,13 @@ const unattributedErrorsMax = 10;
 const uncaughtBytesMax = 512 * 1024;
 /** From the exit of a process to the end of its streams. */
 const streamsEndMs = 500;
+/** Between two looks whether the last of a namespace is gone. */
+const goneMs = 50;
 
 /** One sandboxed process: sends frames, reads frames, watches, kills. It never throws because of what the process does. */
 export class SandboxProcess {
-  readonly pid: number | undefined;
+  /** The process that runs user code; at the kernel level known once it is ready. */
+  pid: number | undefined;
   /** What the process said when it was ready; undefined when it ended before. */
   readonly ready: Promise<Record<string, unknown> | undefined>;
   /** Resolves when the process is gone and every call has been answered. */
@@ -93,6 +99,8 @@ export class SandboxProcess {
   readonly #frames: FrameWriter;
   readonly #parser: FrameParser;
   #lastFrameAtMs = Number.NEGATIVE_INFINITY;
+  /** The first process of the PID namespace, which ends after all others in it. */
+  #init: { pid: number; startTime: string | undefined } | undefined;
   #reason: EndReason | undefined;
   #reasonDetail = '';
   #gone = false;
@@ -129,7 +137,6 @@ export class SandboxProcess {
     this.#sandbox = sandbox;
     this.#limits = limits;
     this.#logger = options.logger;
-    this.pid = sandbox.child.pid;
     this.#frames = new FrameWriter(sandbox.rpc);
     this.#calls = new CallsInFlight({
       ...{ limits, timer: options.timer },
@@ -137,7 +144,7 @@ export class SandboxProcess {
       onCancel: (id, pending) => this.#cancel(id, pending),
     });
     this.#watchdog = new ProcessWatchdog({
-      ...{ pid: this.pid, limits, calls: this.#calls },
+      ...{ pid: () => this.pid, limits, calls: this.#calls },
       ping: () => this.#frames.send(frameType.ping, 0, ''),
     });
     this.ready = this.#ready.promise;
@@ -202,12 +209,18 @@ export class SandboxProcess {
     return loaded;
   }
 
+  /** Folders of packages are given when a process starts. */
+  mayRead(packagesFolder: string): boolean {
+    return this.#sandbox.mayRead(packagesFolder);
+  }
+
   /** Evaluates a bundle; once in the life of a process, or once for each module. */
   load(bundle: LoadableBundle, deploymentId: string, module?: string): Promise<CallAnswer> {
     this.hasCode = true;
     const header: LoadHeader = { deploymentId, format: bundle.format };
     if (module !== undefined) header.module = module;
-    if (bundle.packagesFolder !== undefined) header.packages = bundle.packagesFolder;
+    if (bundle.packagesFolder !== undefined)
+      header.packages = this.#sandbox.packagesInside(bundle.packagesFolder);
     const payload: Buffer[] = [Buffer.from(bundle.code)];
     if (bundle.packageFiles !== undefined) {
       const { id, list } = this.#packageFiles.add(bundle.packageFiles);
@@ -304,6 +317,18 @@ export class SandboxProcess {
       this.#culprit ??= culprit;
     }
     this.#sandbox.child.kill('SIGKILL');
+    this.#killInit();
+  }
+
+  /** With it goes all that is in its namespace, sooner than by the end of bubblewrap, which it would follow. */
+  #killInit(): void {
+    const { pid, startTime } = this.#init ?? {};
+    if (pid === undefined || startTime === undefined || startTimeOf(pid) !== startTime) return;
+    try {
+      process.kill(pid, 'SIGKILL');
+    } catch {
+      // Gone in between.
+    }
   }
 
   get endReason(): EndReason | undefined {
@@ -340,13 +365,22 @@ export class SandboxProcess {
         this.#onGone(code, signal);
       });
     });
-    if (child.pid !== undefined) {
-      try {
-        setPriority(child.pid, niceness);
-      } catch {
-        // It has ended already; its exit follows.
-      }
+    if (child.pid !== undefined) beNice(child.pid);
+  }
+
+  #onReady(header: unknown): void {
+    const pids = this.#sandbox.findPids();
+    if (pids === undefined) {
+      this.kill('boot_failed', 'the process of the program was not found');
+      return;
     }
+    this.pid = pids.node;
+    if (pids.init !== undefined) {
+      this.#init = { pid: pids.init, startTime: startTimeOf(pids.init) };
+      // Threads inherit it from who starts them: some may have come before their parent had it.
+      for (const thread of threadsOf(pids.node)) beNice(thread);
+    }
+    this.#ready.resolve(typeof header === 'object' && header !== null ? { ...header } : {});
   }
 
   #onRaw(chunk: Buffer): void {
@@ -377,7 +411,7 @@ export class SandboxProcess {
     this.#lastFrameAtMs = this.#timer.nowMs();
     this.#frameOf = undefined;
     if (type === frameType.ready) {
-      this.#ready.resolve(typeof header === 'object' && header !== null ? { ...header } : {});
+      this.#onReady(header);
       return;
     }
     if (type === frameType.pong) {
@@ -430,6 +464,8 @@ export class SandboxProcess {
   }
 
   #takeHostCall(id: number, header: unknown, payload: Buffer, onHostCall: CallOptions['onHostCall']): void {
+    // It is being ended, and would not get the answer.
+    if (this.#reason !== undefined) return;
     if (this.backlogBytes > this.#limits.hostCallBacklogBytesMax)
       throw new CapPassedError('the process asks without reading the answers');
     this.#hostCalls.take(id, header, payload, onHostCall);
@@ -492,8 +528,9 @@ export class SandboxProcess {
     this.onIdle?.();
   }
 
-  #onGone(code: number | null, signal: NodeJS.Signals | null): void {
+  #onGone(exitCode: number | null, exitSignal: NodeJS.Signals | null): void {
     if (this.#gone) return;
+    const { code, signal } = this.#sandbox.endOf(exitCode, exitSignal);
     this.#gone = true;
     this.#relay.close();
     for (const stream of this.#sandbox.child.stdio) stream?.destroy();
@@ -505,7 +542,7 @@ export class SandboxProcess {
     if (this.#reason === undefined) {
       const how = signal === null ? `with code ${code}` : `by ${signal}`;
       this.#reasonDetail = `the process ended ${how}`;
-      this.#logger.info({ pid: this.pid, code, signal }, 'runner.exited');
+      this.#logger.info({ pid: this.pid ?? this.#sandbox.child.pid, code, signal }, 'runner.exited');
     } else if (this.#reason !== 'retired' && this.#reason !== 'closing') {
       // Nothing happened to those two: they were no longer needed.
       this.#logger.info({ pid: this.pid, reason: this.#reason, detail: this.#reasonDetail }, 'runner.killed');
@@ -513,7 +550,17 @@ export class SandboxProcess {
     this.#ready.resolve(undefined);
     this.#answerAll();
     this.onFault?.();
-    this.#ended.resolve();
+    void this.#untilNothingIsLeft().then(() => this.#ended.resolve());
+  }
+
+  /** Bubblewrap is gone a few ms before what it started is. */
+  async #untilNothingIsLeft(): Promise<void> {
+    const init = this.#init;
+    if (init?.startTime === undefined) return;
+    for (let waitMs = 1; startTimeOf(init.pid) === init.startTime; waitMs = Math.min(waitMs * 2, goneMs)) {
+      this.#killInit();
+      await delay(waitMs);
+    }
   }
 
   #answerAll(): void {
@@ -533,5 +580,14 @@ export class SandboxProcess {
   /** The last of what the process wrote to stderr, for people who look for the reason of a failed start. */
   get stderrTail(): string {
     return this.#stderrTail;
+  }
+}
+
+/** Of one thread, which those that it starts inherit. */
+function beNice(thread: number): void {
+  try {
+    setPriority(thread, niceness);
+  } catch {
+    // It has ended already; its exit follows.
   }
 }

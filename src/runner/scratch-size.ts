@@ -1,5 +1,5 @@
 import { readlinkSync, statSync } from 'node:fs';
-import { lstat, readdir } from 'node:fs/promises';
+import { lstat, readdir, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { scratchFilesMax } from './runner-limits.ts';
@@ -18,6 +18,17 @@ export async function scratchBytes(folder: string, pid: number | undefined): Pro
     pid === undefined ? 0 : removedOpenBytes(pid),
   ]);
   return named + unnamed;
+}
+
+/**
+ * What the `/tmp` of a process takes that has one in memory, with files that it removed and holds open; undefined when the process is gone.
+ * The size has a limit of its own; bubblewrap sets none for the number of files, each of which takes about a kilobyte of the kernel's memory.
+ */
+export async function memoryFolderUse(pid: number): Promise<{ bytes: number; files: number } | undefined> {
+  const found = await statfs(join(`/proc/${pid}/root`, 'tmp')).catch(() => undefined);
+  if (found === undefined) return undefined;
+  const { blocks, bfree, bsize, files, ffree } = found;
+  return { bytes: (blocks - bfree) * bsize, files: files - ffree };
 }
 
 async function folderBytes(folder: string): Promise<number> {

@@ -1,5 +1,6 @@
 import { getuid } from 'node:process';
 import type { Confinement } from './confinement.ts';
+import { findKernelTools } from './kernel-command.ts';
 import { type PoolOptions, ProcessPool } from './process-pool.ts';
 import { findExecutable, othersCanReach } from './sandbox-folders.ts';
 
@@ -8,53 +9,111 @@ export function mayUseDistinctUsers(): boolean {
   return getuid?.() === 0 && othersCanReach(process.execPath);
 }
 
+interface TestOptions extends Omit<PoolOptions, 'confinement' | 'makeRoom'> {
+  level: 'auto' | 'require' | 'seat-belt' | 'off';
+  distinctUsers: boolean;
+}
+
 /**
  * Finds the strongest confinement under which a process starts here, and proves in it that what must be forbidden
  * fails. Looking for programs or versions proves nothing; only trying does. Throws when the proof fails.
  */
-export async function findConfinement(
-  options: Omit<PoolOptions, 'confinement' | 'makeRoom'> & { level: 'auto' | 'off'; distinctUsers: boolean },
-): Promise<Confinement> {
+export async function findConfinement(options: TestOptions): Promise<Confinement> {
+  const { level, logger } = options;
+  let notKernel: string | undefined;
+  if (level === 'auto' || level === 'require') {
+    const found = await kernelConfinement(options);
+    if (typeof found !== 'string') {
+      logger.debug({ level: found.level }, 'runner.confinement');
+      return found;
+    }
+    notKernel = found;
+    if (level === 'require') throw new KernelLevelMissingError(found);
+    logger.warn({ reason: found }, 'runner.confinement_not_available');
+  }
+  const confinement = await nodeConfinement(options);
+  logger.debug({ level: confinement.level }, 'runner.confinement');
+  return notKernel === undefined ? confinement : { ...confinement, notKernel };
+}
+
+/** The operator asked for the kernel level, and the machine does not give it. */
+export class KernelLevelMissingError extends Error {
+  override name = 'SandboxError';
+  constructor(reason: string) {
+    super(
+      `MILLRACE_SANDBOX is "require", and the kernel level of the sandbox does not work here: ${reason}. Install bubblewrap (Debian, Ubuntu: apt-get install bubblewrap) and allow user namespaces, or set MILLRACE_SANDBOX to "auto" or "seat-belt"`,
+    );
+  }
+}
+
+/** A text instead says why not. */
+async function kernelConfinement(options: TestOptions): Promise<Confinement | string> {
+  const { distinctUsers, folders } = options;
+  // As root inside it could write what belongs to root in /proc/sys.
+  if (getuid?.() === 0 && !distinctUsers)
+    return `the service is root, and other users cannot reach ${process.execPath}: install Node where they can, or start the service as a user of its own`;
+  const kernel = findKernelTools(folders.program);
+  if (typeof kernel === 'string') return kernel;
+  const confinement: Confinement = { level: 'kernel', distinctUsers, setpriv: undefined, kernel };
+  const started = await startProbe(options, confinement);
+  if (!started.ready) return `no process could be started in namespaces of its own: ${started.reason}`;
+  try {
+    checkReport(started.report);
+    return confinement;
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
+async function nodeConfinement(options: TestOptions): Promise<Confinement> {
+  const { distinctUsers } = options;
   const level = options.level === 'off' ? 'off' : 'seat-belt';
   const setpriv = level === 'off' ? undefined : findExecutable('setpriv');
   const candidates: Confinement[] = [
-    { level, distinctUsers: options.distinctUsers, setpriv },
-    { level, distinctUsers: options.distinctUsers, setpriv: undefined },
+    { level, distinctUsers, setpriv },
+    { level, distinctUsers, setpriv: undefined },
     { level, distinctUsers: false, setpriv },
     { level, distinctUsers: false, setpriv: undefined },
   ];
   let reason = '';
   for (const confinement of candidates) {
-    const pool = new ProcessPool({ ...options, confinement, makeRoom: () => false });
-    try {
-      const process = pool.startProcess({ probe: true });
-      if (process instanceof Error) {
-        reason = process.message;
-        options.logger.warn({ confinement, reason }, 'runner.confinement_not_available');
-        continue;
-      }
-      const said = await process.ready;
-      if (said === undefined) {
-        reason = process.stderrTail.trim().slice(-500);
-        options.logger.warn({ confinement, reason }, 'runner.confinement_not_available');
-        continue;
-      }
-      if (level !== 'off') checkReport(said.report);
-      options.logger.debug({ confinement }, 'runner.confinement');
-      return confinement;
-    } finally {
-      await pool.close();
+    const started = await startProbe(options, confinement);
+    if (!started.ready) {
+      reason = started.reason;
+      options.logger.warn({ confinement, reason }, 'runner.confinement_not_available');
+      continue;
     }
+    if (level !== 'off') checkReport(started.report);
+    return confinement;
   }
   throw new Error(`no sandboxed process could be started: ${reason}`);
+}
+
+type Started = { ready: true; report: unknown } | { ready: false; reason: string };
+
+async function startProbe(options: TestOptions, confinement: Confinement): Promise<Started> {
+  const pool = new ProcessPool({ ...options, confinement, makeRoom: () => false });
+  try {
+    const process = pool.startProcess({ probe: { hostFile: import.meta.filename } });
+    if (process instanceof Error) return { ready: false, reason: process.message };
+    const said = await process.ready;
+    if (said !== undefined) return { ready: true, report: said.report };
+    return { ready: false, reason: process.stderrTail.trim().slice(-500) || 'it ended without a word' };
+  } finally {
+    await pool.close();
+  }
 }
 
 function checkReport(report: unknown): void {
   const { readFile, listFolder, connect, environment, ...engine } = (report ?? {}) as Record<string, unknown>;
   const { changeFolder, setFlags, signalService } = engine;
   const found = JSON.stringify(report);
-  for (const code of [readFile, listFolder, connect, changeFolder, setFlags, signalService]) {
-    if (code !== 'ERR_ACCESS_DENIED') {
+  // What is not there is not forbidden.
+  const areRefused = [readFile, listFolder].every(
+    (code) => code === 'ERR_ACCESS_DENIED' || code === 'ENOENT',
+  );
+  for (const code of [connect, changeFolder, setFlags, signalService]) {
+    if (!areRefused || code !== 'ERR_ACCESS_DENIED') {
       throw new Error(
         `the sandbox does not hold: a forbidden file read, connection or call did not fail with ERR_ACCESS_DENIED (${found}). Node 26 or newer is needed`,
       );

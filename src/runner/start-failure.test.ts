@@ -56,9 +56,9 @@ test('a process that cannot be put on the list is ended, with its folder and its
   );
   const descriptors = () => readdirSync('/proc/self/fd').length;
   const folders = () => readdirSync(run).filter((name) => name.startsWith('scratch-')).length;
-  const processes = () => fixture.runner.stats().warm + fixture.runner.stats().prewarmed;
   // Five descriptors lead to each process.
   const unaccounted = () => descriptors() - 5 * processes();
+  const processes = () => fixture.runner.stats().warm + fixture.runner.stats().prewarmed;
   const before = unaccounted();
   await assertRecovers(() => {
     // In the way of the list that is about to be written.

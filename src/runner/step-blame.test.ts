@@ -4,6 +4,7 @@ import { ManualTimer } from '../../test/support/manual-timer.ts';
 import {
   actionWith,
   exportsOf,
+  processesOf,
   type RunnerFixture,
   startRunnerFixture,
   stepCall,
@@ -248,15 +249,10 @@ test('a load whose process ends for an unknown reason is tried again elsewhere',
 test('a call alone runs in a process of its own, which ends with it', async () => {
   const { call, waiting } = sharedProcess();
   const other = await waiting();
-  const pid = Number(exportsOf(await call('return process.pid', { alone: true })).$return_value);
-  await waitFor(() => {
-    try {
-      process.kill(pid, 0);
-      return false;
-    } catch {
-      return true;
-    }
-  });
+  const before = await processesOf(fixture);
+  const own = exportsOf(await call('return performance.timeOrigin', { alone: true })).$return_value;
+  assert.notEqual(own, exportsOf(await call('return performance.timeOrigin')).$return_value);
+  await waitFor(async () => (await processesOf(fixture)).length === before.length);
   const exits = await call('process.exit(1)', { alone: true });
   assert.deepEqual(brief(exits), ['exited', 'exited', undefined]);
   const broken = await call('', { alone: true, bundle: { hash: 'y', code: 'throw 1', format: 'cjs' } });
@@ -300,8 +296,12 @@ test('a process can have more memory than usual, or less', async () => {
   };
   const more = await fill(250, { memoryMb: 400, revision: 2 });
   assert.ok(Number(exportsOf(more).$return_value) >= 400);
-  const same = exportsOf(await call('return process.pid', { memoryMb: 400, revision: 2 })).$return_value;
-  const warm = exportsOf(await call('return process.pid', { memoryMb: 400, revision: 2 })).$return_value;
+  const same = exportsOf(
+    await call('return performance.timeOrigin', { memoryMb: 400, revision: 2 }),
+  ).$return_value;
+  const warm = exportsOf(
+    await call('return performance.timeOrigin', { memoryMb: 400, revision: 2 }),
+  ).$return_value;
   assert.equal(warm, same);
   const usual = await fill(250, { revision: 3 });
   assert.equal(usual.status, 'out_of_memory');

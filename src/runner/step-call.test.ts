@@ -270,7 +270,7 @@ test('$.context is that of the call, with a deadline, and may be written without
 test('one process serves the modules of a deployment, each evaluated once with props of its own', async () => {
   const source = (name: string): string =>
     `globalThis.loads = (globalThis.loads ?? 0) + 1;
-     module.exports = { props: { who: { type: 'string' } }, run() { return { name: '${name}', who: this.who, pid: process.pid, loads: globalThis.loads }; } };`;
+     module.exports = { props: { who: { type: 'string' } }, run() { return { name: '${name}', who: this.who, pid: performance.timeOrigin, loads: globalThis.loads }; } };`;
   const call = (module: string) =>
     fixture.runner.call(
       stepRequest(source(module), { deploymentId: 'd_modules', module, props: { who: module } }),
@@ -322,8 +322,9 @@ test('a module is described beside others, as it is alone', async () => {
 test('a module that does not load fails its calls with its logs; calls of others finish, and a fresh process follows', async () => {
   const deploymentId = 'd_load';
   const pid = async () =>
-    exportsOf(await fixture.runner.call(stepRequest(actionWith('return process.pid'), { deploymentId })))
-      .$return_value;
+    exportsOf(
+      await fixture.runner.call(stepRequest(actionWith('return performance.timeOrigin'), { deploymentId })),
+    ).$return_value;
   const first = await pid();
   const { onHostCall, asked, letGo } = asking();
   const slow = fixture.runner.call(

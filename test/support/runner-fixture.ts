@@ -1,6 +1,7 @@
 /** What tests of the runner share: a runner with real processes, and deployments made from source text. */
+import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { chmod, glob, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -12,6 +13,7 @@ import type { CallOutcome } from '#runner/call-outcome.ts';
 import { createProcessRunner, type ProcessRunnerOptions } from '#runner/process-runner.ts';
 import type { Bundle, CallOptions, CallRequest, DescribeOutcome, Runner, StepCall } from '#runner/runner.ts';
 import type { RunnerLimits } from '#runner/runner-limits.ts';
+import { levelOfTests } from './sandbox-level.ts';
 
 export interface RunnerFixture {
   runner: Runner;
@@ -37,11 +39,12 @@ const fixtureLimits: Partial<RunnerLimits> = { prewarmed: 0, unresponsiveMs: 60_
 export async function startRunnerFixture(
   overrides: Omit<Partial<ProcessRunnerOptions>, 'folder'> = {},
 ): Promise<RunnerFixture> {
+  const level = levelOfTests();
   const folder = await mkdtemp(join(tmpdir(), 'millrace-test-'));
   // As root, processes run as other users, who must be able to pass through.
   await chmod(folder, 0o711);
   const runner = await createProcessRunner({
-    level: 'auto',
+    level: level === 'kernel' ? 'require' : level,
     policy: new AddressPolicy({ allow: ['public'], deny: () => [] }),
     folder,
     logger: silentLogger,
@@ -52,6 +55,7 @@ export async function startRunnerFixture(
     await rm(folder, { recursive: true, force: true });
     throw error;
   });
+  if (overrides.level === undefined) assert.equal(runner.stats().level, level);
   let deployments = 0;
   let modules = 0;
   const call: RunnerFixture['call'] = (source, callOverrides, options) => {
@@ -129,6 +133,22 @@ export function bundleOf(code: string, format: Bundle['format'] = 'cjs'): Bundle
 const evaluator = componentWith(
   `const AsyncFunction = (async () => {}).constructor; return new AsyncFunction('require', event.body).call(this, require);`,
 );
+
+/** The process of user code that has set this title, by its pid outside. */
+export async function pidTitled(fixture: RunnerFixture, title: string): Promise<number> {
+  for (const pid of await processesOf(fixture)) {
+    const name = await readFile(`/proc/${pid}/comm`, 'utf8').catch(() => '');
+    if (name.trim() === title) return pid;
+  }
+  throw new Error(`no process has the title ${title}`);
+}
+
+/** The processes that a runner says it has; at the kernel level bubblewrap is one more for each. */
+export async function processesOf({ folder }: RunnerFixture): Promise<number[]> {
+  const [list] = await Array.fromAsync(glob(join(folder, 'run-*', 'processes')));
+  const text = list === undefined ? '' : await readFile(list, 'utf8').catch(() => '');
+  return text.split('\n').flatMap((line) => (line === '' ? [] : [Number(line.split(' ')[0])]));
+}
 
 /** A component whose `run(event)` is `body`, with a db and an http interface. */
 export function componentWith(body: string): string {

@@ -1,5 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { connect } from 'node:net';
+import { dirname } from 'node:path';
+import type { ProbeRequest } from '#runner/protocol.ts';
 
 /** What a process could do that it must not. Values are error codes, or what succeeded. */
 export interface ProbeReport {
@@ -13,10 +15,10 @@ export interface ProbeReport {
 }
 
 /** Tries what the sandbox forbids, as code would that has just come. */
-export async function probeSandbox(scratch: string): Promise<ProbeReport> {
+export async function probeSandbox(scratch: string, { hostFile }: ProbeRequest): Promise<ProbeReport> {
   return {
-    readFile: codeOf(() => readFileSync(process.execPath)),
-    listFolder: codeOf(() => readdirSync('/')),
+    readFile: codeOf(() => readFileSync(hostFile)),
+    listFolder: codeOf(() => readdirSync(dirname(hostFile))),
     connect: await codeOfConnect(),
     environment: Object.keys(process.env),
     changeFolder: codeOf(() => process.chdir(scratch)),

@@ -70,6 +70,8 @@ let onlyModule: LoadedModule | undefined;
 async function init(header: InitHeader, payload: Buffer): Promise<void> {
   limits = header.limits;
   const closed = closeInheritedDescriptors();
+  // Bubblewrap sets it.
+  delete process.env.PWD;
   refuseFunctions();
   if (header.memoryFiles !== undefined) {
     // The program itself could still be read.
@@ -78,7 +80,7 @@ async function init(header: InitHeader, payload: Buffer): Promise<void> {
     mounted = mountMemoryFiles(header.memoryFiles);
   }
   const scratch = header.scratch ?? mounted?.tmp ?? '/tmp';
-  const report = header.probe === true ? await probeSandbox(scratch) : undefined;
+  const report = header.probe === undefined ? undefined : await probeSandbox(scratch, header.probe);
   defineGlobals();
   giveHome();
   captureConsole(currentCall);

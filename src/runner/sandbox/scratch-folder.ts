@@ -30,7 +30,7 @@ export class RunFolders {
   readonly #base: string;
 
   constructor(base: string) {
-    this.#base = base;
+    this.#base = foldersOfRuns(base);
   }
 
   /** The folder of a step's run, made at its first use in a call. */
@@ -51,6 +51,11 @@ export class RunFolders {
   #folder(scratch: string): string {
     return `${this.#base}/run-${encodeURIComponent(scratch)}`;
   }
+}
+
+/** Where `/tmp` is the folder itself, theirs are in one that no code has a file of its own in. */
+function foldersOfRuns(base: string): string {
+  return base === mappedRoot ? `${mappedRoot}/.runs` : base;
 }
 
 /**
@@ -136,7 +141,8 @@ function mapPath(
   else return path;
   if (text !== mappedRoot && !text.startsWith(`${mappedRoot}/`)) return path;
   // A path that has been mapped already, or that an answer of ours contained.
-  if (text === base || text.startsWith(`${base}/`)) return path;
+  const mapped = foldersOfRuns(base);
+  if (text === mapped || text.startsWith(`${mapped}/`)) return path;
   if (text !== mappedRoot && packages.some((folder) => leadsTo(text, folder))) return path;
   return (current() ?? base) + text.slice(mappedRoot.length);
 }

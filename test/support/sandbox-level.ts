@@ -1,0 +1,54 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { AddressPolicy } from '#egress/address-policy.ts';
+import { systemClock } from '#lib/clock.ts';
+import { toError } from '#lib/errors.ts';
+import { silentLogger } from '#lib/logger.ts';
+import { createProcessRunner } from '#runner/process-runner.ts';
+
+const levelVariable = 'MILLRACE_TEST_SANDBOX';
+const skipVariable = 'MILLRACE_TEST_KERNEL_SKIP';
+
+/** The level of the sandbox that runners of this test file have. */
+export function levelOfTests(): 'kernel' | 'seat-belt' {
+  return process.env[levelVariable] === 'kernel' ? 'kernel' : 'seat-belt';
+}
+
+/** Why tests at the kernel level cannot run here, which `npm test` finds out once for all files; false where they can. */
+export async function kernelSkip(): Promise<string | false> {
+  const known = process.env[skipVariable];
+  if (known !== undefined) return known === '' ? false : known;
+  const reason = await findReason();
+  process.env[skipVariable] = reason === false ? '' : reason;
+  return reason;
+}
+
+async function findReason(): Promise<string | false> {
+  const folder = await mkdtemp(join(tmpdir(), 'millrace-test-'));
+  try {
+    const runner = await createProcessRunner({
+      level: 'require',
+      policy: new AddressPolicy({ allow: ['public'], deny: () => [] }),
+      ...{ folder, logger: silentLogger, clock: systemClock },
+      limits: { prewarmed: 0 },
+    });
+    await runner.close();
+    return false;
+  } catch (error) {
+    return toError(error).message;
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** Runs the tests of another file at the kernel level; where that does not work, one test says so that is skipped. */
+export async function runAtKernelLevel(load: () => Promise<unknown>): Promise<void> {
+  const skip = await kernelSkip();
+  if (skip !== false) test('these tests at the kernel level of the sandbox', { skip }, () => {});
+  else {
+    process.env[levelVariable] = 'kernel';
+    await load();
+  }
+}
