@@ -23,6 +23,8 @@ export interface Confinement {
   /** A user of its own for each process. */
   distinctUsers: boolean;
   setpriv: string | undefined;
+  /** Of the seat belt. */
+  prlimit: string | undefined;
   /** Of the kernel level. */
   kernel?: KernelTools;
   /** Why it is not the kernel level, where that was tried. */
@@ -49,6 +51,8 @@ export interface SandboxGrant {
   uid?: number;
   /** Path of setpriv, which ends the process when the service dies and forbids set-uid programs. */
   setpriv?: string;
+  /** Path of prlimit, which sets limits of resources before Node starts. */
+  prlimit?: string;
   /** What the kernel level is made of; absent at the others. */
   kernel?: KernelTools;
   /** Without Node's permission model, for the self-test: it tries the walls behind it. */

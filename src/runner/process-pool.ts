@@ -308,6 +308,7 @@ export class ProcessPool {
         ...(packages === undefined ? {} : { packages, addons }),
         ...(uid === undefined ? {} : { uid }),
         ...(confinement.setpriv === undefined ? {} : { setpriv: confinement.setpriv }),
+        ...(confinement.prlimit === undefined ? {} : { prlimit: confinement.prlimit }),
         ...(confinement.kernel === undefined ? {} : { kernel: confinement.kernel }),
       });
       const { pid } = sandbox.child;

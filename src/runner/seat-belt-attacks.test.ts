@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { rootCertificates } from 'node:tls';
 import { type RunnerFixture, resultOf, startRunnerFixture } from '../../test/support/runner-fixture.ts';
+import { findExecutable } from './sandbox-folders.ts';
 
 /**
  * Ways out of the seat belt, each with the control that it works in bare Node: it returns the text of a file that the code has no
@@ -189,6 +190,18 @@ for (const [name, body] of Object.entries(attacks)) {
     assert.doesNotMatch(outcome.status === 'finished' ? String(resultOf(outcome)) : '', worked);
   });
 }
+
+test('the process has limits of the system, which are there before Node is', {
+  skip: findExecutable('prlimit') === undefined && 'prlimit is not installed',
+}, async () => {
+  const pid = resultOf(await fixture.run('return process.pid;'));
+  const limits = await readFile(`/proc/${pid}/limits`, 'utf8');
+  const hard = (name: string) => new RegExp(`^${name} +\\S+ +(\\S+)`, 'm').exec(limits)?.[1];
+  assert.deepEqual(['Max core file size', 'Max file size', 'Max msgqueue size'].map(hard), ['0', '0', '0']);
+  assert.equal(hard('Max open files'), '1024');
+  assert.match(hard('Max data size') ?? '', /^\d+$/);
+  assert.equal(hard('Max processes') === '128', fixture.runner.stats().ownUsers);
+});
 
 test('the process has no right to any file, not even to its own program', async () => {
   const rights = resultOf(
