@@ -204,7 +204,7 @@ describe('packages that stay files', () => {
         attempt(() => fs.readFileSync('/etc/hostname')), attempt(() => fs.writeFileSync('/tmp/mine', 'x'))] };`;
     const denied = 'ERR_ACCESS_DENIED';
     const answer = await result(await bundleFor(code, 'tree'));
-    assert.deepEqual(answer, ['A B C', denied, denied, denied, denied, denied, 'done']);
+    assert.deepEqual(answer, ['A B C', 'EROFS', 'EROFS', 'EROFS', denied, denied, 'done']);
   });
 
   test('serve one step of a run while another has them in its text, and both have the same /tmp', async () => {

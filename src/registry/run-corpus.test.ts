@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -11,9 +10,10 @@ import { type ComponentBuilder, createComponentBuilder } from '#components/build
 import { PackageFetcher } from '#components/package-fetcher.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { Runner } from '#runner/runner.ts';
+import { signal, signalled } from '../../test/support/code-signals.ts';
 import { ManualTimer } from '../../test/support/manual-timer.ts';
 import { startNpmRegistry } from '../../test/support/npm-registry.ts';
-import { filesOfCode, type RunnerFixture, startRunnerFixture } from '../../test/support/runner-fixture.ts';
+import { type RunnerFixture, startRunnerFixture } from '../../test/support/runner-fixture.ts';
 import { createTempFolder, type TempFolder } from '../../test/support/temp-folder.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { closedPolicy } from './closed-policy.ts';
@@ -52,10 +52,9 @@ const files: Record<string, string> = {
   'actions/odd/odd.mjs': component('shop-odd', `props: { a: { type: 'colour' } }, run() {}`),
   'actions/hangs/hangs.mjs': component(
     'shop-hangs',
-    `props: { spins: { type: 'string', options() { begun('spins'); for (;;); } },
-              waits: { type: 'string', options: () => new Promise(() => begun('waits')) },
+    `props: { spins: { type: 'string', options() { ${signal('spins')} for (;;); } },
+              waits: { type: 'string', options: () => new Promise(() => { ${signal('waits-for-ever')} }) },
               well: { type: 'string', options: () => [] } }, run() {}`,
-    `import { writeFileSync } from 'fs'; const begun = (name) => writeFileSync('/tmp/begun-' + name, '');`,
   ),
   'actions/ends/ends.mjs': component(
     'shop-ends',
@@ -172,15 +171,14 @@ describe('components of a package and of a folder', () => {
       const packages = [{ argument: './shop', wanted: { folder: join(folder.path, 'shop') } }];
       const parts = { ...partsWith(own), runner: watched, timer, callDeadlineMs: 2000 };
       const running = Array.fromAsync(runCorpus(parts, packages, { concurrency: 1, only: /^shop-hangs$/ }));
-      const begun = (name: string) => waitFor(async () => (await filesOfCode(own, `begun-${name}`))[0]);
       // Beside each other, the first keeps the process from the others.
-      const beside = await begun('spins');
+      const beside = await signalled('spins');
       ended = 0;
       timer.advance(2000);
-      await waitFor(() => !existsSync(beside));
+      await waitFor(() => beside.signalCode !== null);
       // Alone, each is on its own: the one that works has ended by itself, beside those that were beside each other.
       await waitFor(() => ended === 4);
-      await Promise.all(['spins', 'waits'].map(begun));
+      await Promise.all(['spins', 'waits-for-ever'].map(signalled));
       timer.advance(2000);
       const [hangs] = (await running)[0]?.components ?? [];
       assert.deepEqual([hangs?.options, hangs?.optionsCallable], [3, 1]);

@@ -1,13 +1,8 @@
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
 import { after, before, test } from 'node:test';
+import { signal, signalled } from '../../test/support/code-signals.ts';
 import { ManualTimer } from '../../test/support/manual-timer.ts';
-import {
-  filesOfCode,
-  type RunnerFixture,
-  resultOf,
-  startRunnerFixture,
-} from '../../test/support/runner-fixture.ts';
+import { type RunnerFixture, resultOf, startRunnerFixture } from '../../test/support/runner-fixture.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import type { OptionsCall } from './runner.ts';
 
@@ -122,19 +117,16 @@ test('options are bounded in time and in size, and throw as themselves', async (
   const large = await ask('options() { return ["x".repeat(2_000_000)]; }');
   assert.equal(large.status, 'limit_exceeded');
   assert.match(large.error?.message ?? '', /the list of options is larger than 1048576 bytes/);
-  const begin = `require('fs').writeFileSync('/tmp/begun', '');`;
+  const begin = `${signal('begun')}`;
   for (const body of [
     `options() { ${begin} for (;;); }`,
     `options() { ${begin} return new Promise(() => {}); }`,
   ]) {
     const outcome = ask(body);
-    const [begun] = await waitFor(async () => {
-      const found = await filesOfCode(fixture, 'begun');
-      return found.length === 0 ? undefined : found;
-    });
+    const process = await signalled('begun');
     timer.advance(deadlineMs);
     assert.equal((await outcome).status, 'timed_out');
-    await waitFor(() => !existsSync(begun ?? ''));
+    await waitFor(() => process.signalCode !== null);
   }
   const thrown = await ask('async options() { throw new RangeError("no luck"); }');
   assert.deepEqual(

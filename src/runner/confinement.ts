@@ -23,6 +23,8 @@ export interface Confinement {
   /** A user of its own for each process. */
   distinctUsers: boolean;
   setpriv: string | undefined;
+  /** Of the seat belt. */
+  prlimit: string | undefined;
   /** Of the kernel level. */
   kernel?: KernelPrograms;
   /** Why it is not the kernel level, where that was tried. */
@@ -34,10 +36,13 @@ export interface SandboxGrant {
   level: SandboxLevel;
   /** The one file it starts from. */
   program: string;
-  /** The one folder it may read and write, its own. At the kernel level `/tmp` inside is that, and in memory. */
-  scratch: string;
+  /**
+   * The one folder it may read and write, its own. At the kernel level `/tmp` inside is that, and in memory. None at the seat belt, where
+   * nothing of the machine is granted.
+   */
+  scratch?: string;
   scratchBytesMax: number;
-  /** Further folders that it may read: npm packages of those whose code it will run. */
+  /** Further folders that it may read: npm packages of those whose code it will run. Not at the seat belt. */
   packages?: readonly string[];
   /** Native addons may be loaded from there. They are beyond the permission model. */
   addons?: boolean;
@@ -46,6 +51,8 @@ export interface SandboxGrant {
   uid?: number;
   /** Path of setpriv, which ends the process when the service dies and forbids set-uid programs. */
   setpriv?: string;
+  /** Path of prlimit, which sets limits of resources before Node starts. */
+  prlimit?: string;
   /** What the kernel level is made of; absent at the others. */
   kernel?: KernelPrograms;
   /** Without Node's permission model, for the self-test: it tries the walls behind it. */

@@ -4,7 +4,7 @@ import { basename, dirname, join } from 'node:path';
 import { arch } from 'node:process';
 import type { KernelPrograms, SandboxGrant } from './confinement.ts';
 import { nodeFlags } from './node-command.ts';
-import { residentOverheadMb } from './runner-limits.ts';
+import { resourceLimits } from './resource-limits.ts';
 import { findExecutable } from './sandbox-folders.ts';
 import { type FilterArchitecture, filterArchitectures, seccompFilter } from './seccomp-filter.ts';
 
@@ -18,16 +18,6 @@ export const insidePaths = {
 
 /** The descriptor that bubblewrap reads the filter from, and closes: the first one after those of the program. */
 export const filterDescriptor = 6;
-
-/** Threads of Node, of its pool and of native addons; processes cannot be started at all. */
-const threadsMax = 128;
-const filesOpenMax = 1024;
-/** What the memory of a process may grow in one burst, between two looks at its resident size. */
-const burstMb = 256;
-/** Writable memory that Node 26 maps before it runs anything, most of which it never uses. */
-const nodeDataMb = 576;
-
-const mb = 1024 * 1024;
 
 /** Where a folder of packages, which the service names by its own path, is inside. */
 export function packagesInside(folder: string): string {
@@ -93,6 +83,7 @@ function isLibrary(path: string): boolean {
 /** Program and arguments that start the sandboxed process in namespaces of its own. */
 export function kernelCommand(grant: SandboxGrant, tools: KernelPrograms): [string, string[]] {
   const { prlimit } = tools;
+  const { memoryMb } = grant;
   const files = [
     [process.execPath, insidePaths.node],
     ...(prlimit === undefined ? [] : [[prlimit, insidePaths.prlimit]]),
@@ -114,7 +105,13 @@ export function kernelCommand(grant: SandboxGrant, tools: KernelPrograms): [stri
       ...['--size', String(grant.scratchBytesMax), '--tmpfs', insidePaths.tmp],
       // The root is in memory as well, and its size has no limit.
       ...['--remount-ro', '/', '--chdir', '/', '--seccomp', String(filterDescriptor), '--'],
-      ...(prlimit === undefined ? [] : [insidePaths.prlimit, ...resourceLimits(grant)]),
+      ...(prlimit === undefined
+        ? []
+        : [
+            insidePaths.prlimit,
+            // Above what `/tmp` has room for, which is said in the usual words.
+            ...resourceLimits({ memoryMb, fileBytesMax: 2 * grant.scratchBytesMax, ownUser: true }),
+          ]),
       insidePaths.node,
       ...nodeFlags({
         ...grant,
@@ -123,14 +120,5 @@ export function kernelCommand(grant: SandboxGrant, tools: KernelPrograms): [stri
         packages: grant.packages?.map(packagesInside),
       }),
     ],
-  ];
-}
-
-function resourceLimits(grant: SandboxGrant): string[] {
-  // Above what `/tmp` has room for, which is said in the usual words. The watch over the resident size comes first; this bounds what code can take before the next look.
-  const dataBytes = (nodeDataMb + 2 * (grant.memoryMb + residentOverheadMb) + burstMb) * mb;
-  return [
-    ...['--core=0', `--nofile=${filesOpenMax}`, `--nproc=${threadsMax}`],
-    ...[`--fsize=${2 * grant.scratchBytesMax}`, `--data=${dataBytes}`, '--msgqueue=0', '--memlock=65536'],
   ];
 }

@@ -3,13 +3,12 @@ import { createServer, type Server } from 'node:net';
 import { after, before, test } from 'node:test';
 import { AddressPolicy } from '#egress/address-policy.ts';
 import { type Logger, silentLogger } from '#lib/logger.ts';
+import { untilLetGo, waitingCode } from '../../test/support/code-signals.ts';
 import {
   componentWith,
   type RunnerFixture,
   resultOf,
   startRunnerFixture,
-  untilLetGo,
-  waitingCode,
 } from '../../test/support/runner-fixture.ts';
 import type { UserCodeError } from './call-outcome.ts';
 
@@ -77,9 +76,9 @@ test('an error that an earlier call left behind fails no later call, and is told
     const stray = nextUnattributed();
     const pid = resultOf(await fixture.call(source, { deploymentId, call: event({ first: true }) }));
     const calling = fixture.call(source, { deploymentId });
-    const letGo = await waitingCode(fixture);
+    const letGo = await waitingCode();
     await stray;
-    await letGo();
+    letGo();
     const second = await calling;
     assert.equal(resultOf(second), pid, 'the call ran in the same process, to its end');
     assert.equal(second.emits.length, 2);
@@ -108,7 +107,7 @@ test('an error of a connection that nobody listens for fails the call that made 
   );
   const good = fixture.call(source, { deploymentId: 'dc_socket' });
   const bad = await fixture.call(source, { deploymentId: 'dc_socket', call: event({ bad: true }) });
-  await (await waitingCode(fixture))();
+  (await waitingCode())();
   assert.equal(resultOf(await good), 'fine');
   assert.equal(bad.status, 'threw');
   assert.equal(bad.error?.code, 'ECONNRESET');

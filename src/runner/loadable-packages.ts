@@ -1,5 +1,6 @@
 import { CallerError, toError } from '#lib/errors.ts';
 import type { CallOutcome } from './call-outcome.ts';
+import { PackageFileLists } from './package-file-server.ts';
 import { serviceError } from './process-end.ts';
 import type { ProcessNeeds } from './process-pool.ts';
 import type {
@@ -24,12 +25,22 @@ export interface ReadyCode {
 /** Packages that bundles import from files: what a process needs for them, and having them there when it loads one. */
 export class LoadablePackages {
   readonly #source: PackageSource | undefined;
+  readonly #lists: PackageFileLists | undefined;
   readonly #whole: boolean;
+  readonly #anyProcess: boolean;
 
-  /** `whole`: a process gets only what is there when it starts, so all packages of a deployment have to be. */
-  constructor(source: PackageSource | undefined, { whole }: { whole: boolean }) {
+  /**
+   * `inMemory`: processes read no file and ask for those of packages. `whole`: a process gets only what is there when it starts, so all
+   * packages of a deployment have to be. `addons`: a process that may load native ones is started for that.
+   */
+  constructor(
+    source: PackageSource | undefined,
+    { inMemory, whole, addons }: { inMemory: boolean; whole: boolean; addons: boolean },
+  ) {
     this.#source = source;
+    this.#lists = inMemory ? new PackageFileLists() : undefined;
     this.#whole = whole;
+    this.#anyProcess = inMemory && !addons;
   }
 
   /**
@@ -51,7 +62,7 @@ export class LoadablePackages {
     } catch (error) {
       return outcomeOf(error);
     }
-    const needs = { memoryMb, packages: [...new Set(folders)] };
+    const needs = this.#anyProcess ? { memoryMb } : { memoryMb, packages: [...new Set(folders)] };
     const [opened, ...rest] = await Promise.all([
       this.#open(request.bundle),
       // One that cannot be had is missed when its code is called.
@@ -79,13 +90,22 @@ export class LoadablePackages {
     if (this.#source === undefined) return notAvailable();
     try {
       const opened = await this.#source.open(packages);
-      const { code, format } = bundle;
       return {
-        bundle: { code, format, packagesFolder: opened.folder },
+        bundle: await this.#loadable(bundle, opened),
         holdFor: (process) => hold(opened, process),
       };
     } catch (error) {
       return outcomeOf(error);
+    }
+  }
+
+  async #loadable({ code, format }: Bundle, packages: OpenPackages): Promise<LoadableBundle> {
+    if (this.#lists === undefined) return { code, format, packagesFolder: packages.folder };
+    try {
+      return { code, format, packageFiles: await this.#lists.of(packages.folder) };
+    } catch (error) {
+      packages.release();
+      throw error;
     }
   }
 }

@@ -3,10 +3,9 @@ import type { EgressDoor } from '#egress/egress-door.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Confinement } from './confinement.ts';
-import { insidePaths } from './kernel-command.ts';
 import { ProcessShares } from './process-shares.ts';
 import type { InitHeader } from './protocol.ts';
-import type { RunnerLimits } from './runner-limits.ts';
+import { memoryFilesBytesMax, type RunnerLimits, scratchFilesMax } from './runner-limits.ts';
 import type { RunnerTimer } from './runner-timer.ts';
 import type { SandboxFolders } from './sandbox-folders.ts';
 import { SandboxProcess } from './sandbox-process.ts';
@@ -303,23 +302,29 @@ export class ProcessPool {
     let process: SandboxProcess;
     try {
       uid = confinement.distinctUsers ? this.#freeUser() : undefined;
-      // At the kernel level it is in memory.
-      scratch = confinement.kernel === undefined ? folders.newScratch(uid) : undefined;
+      // At the kernel level it is in memory, and at the seat belt in that of the process itself.
+      const inMemory = confinement.level === 'seat-belt';
+      scratch = confinement.kernel === undefined && !inMemory ? folders.newScratch(uid) : undefined;
       sandbox = spawnSandbox({
         level: confinement.level,
         program,
-        scratch: scratch ?? insidePaths.tmp,
         scratchBytesMax: limits.scratchBytesMax,
         memoryMb,
+        ...(scratch === undefined ? {} : { scratch }),
         ...(packages === undefined ? {} : { packages, addons }),
         ...(uid === undefined ? {} : { uid }),
         ...(confinement.setpriv === undefined ? {} : { setpriv: confinement.setpriv }),
+        ...(confinement.prlimit === undefined ? {} : { prlimit: confinement.prlimit }),
         ...(confinement.kernel === undefined ? {} : { kernel: confinement.kernel }),
       });
       const { pid } = sandbox.child;
       if (pid !== undefined) folders.processStarted(pid);
       const init: InitHeader = {
-        ...{ scratch: sandbox.scratchInside, limits: limitsInside(limits), ...extra },
+        ...{ limits: limitsInside(limits), ...extra },
+        ...(sandbox.scratchInside === undefined ? {} : { scratch: sandbox.scratchInside }),
+        ...(inMemory
+          ? { memoryFiles: { bytesMax: memoryFilesBytesMax(limits), filesMax: scratchFilesMax } }
+          : {}),
         ...(packages === undefined ? {} : { packages: packages.map(sandbox.packagesInside) }),
       };
       const way = { policy, ...(door === undefined ? {} : { door }) };

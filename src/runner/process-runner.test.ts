@@ -8,6 +8,7 @@ import { pino } from 'pino';
 import { AddressPolicy } from '#egress/address-policy.ts';
 import { systemClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
+import { untilLetGo, waitingCode } from '../../test/support/code-signals.ts';
 import {
   bundleOf,
   componentWith,
@@ -17,8 +18,6 @@ import {
   requestFor,
   resultOf,
   startRunnerFixture,
-  untilLetGo,
-  waitingCode,
 } from '../../test/support/runner-fixture.ts';
 import { levelOfTests } from '../../test/support/sandbox-level.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
@@ -162,7 +161,7 @@ test('a reply is handed over before the call ends, and only the first one counts
   const winner = await Promise.race([first.promise, done]);
   assert.ok('body' in winner, 'the call ended before its reply was told');
   assert.equal(winner.body.toString(), '{"early":true}');
-  await (await waitingCode(fixture))();
+  (await waitingCode())();
   assert.equal(resultOf(await done), 'late');
 });
 

@@ -20,13 +20,13 @@ import type {
   RunnerProcesses,
   RunnerStats,
 } from './runner.ts';
-import { defaultRunnerLimits, type RunnerLimits } from './runner-limits.ts';
+import { defaultRunnerLimits, type RunnerLimits, scratchFilesMax } from './runner-limits.ts';
 import { asDescription, copyOutcome, ended, isOwnDoing, wasTakenDown } from './runner-outcomes.ts';
 import { type RunnerTimer, systemTimer } from './runner-timer.ts';
 import { reachableBase, SandboxFolders } from './sandbox-folders.ts';
 import type { SandboxProcess } from './sandbox-process.ts';
 import { buildSandboxProgram } from './sandbox-program.ts';
-import { entriesMax, memoryFolderUse, scratchBytes } from './scratch-size.ts';
+import { memoryFolderUse, scratchBytes } from './scratch-size.ts';
 import { findConfinement, mayUseDistinctUsers } from './self-test.ts';
 
 export interface ProcessRunnerOptions {
@@ -74,7 +74,11 @@ export async function createProcessRunner(options: ProcessRunnerOptions): Promis
       {
         ...{ limits, folders, timer, logger, clock: options.clock },
         onUnattributedError: options.onUnattributedError ?? (() => undefined),
-        packages: new LoadablePackages(options.packages, { whole: confinement.level === 'kernel' }),
+        packages: new LoadablePackages(options.packages, {
+          inMemory: confinement.level === 'seat-belt',
+          whole: confinement.level === 'kernel',
+          addons: shared.addons,
+        }),
       },
       (makeRoom) => new ProcessPool({ ...shared, confinement, makeRoom }),
       confinement,
@@ -424,6 +428,8 @@ class ProcessRunner implements Runner {
   }
 
   async #watchScratch(process: SandboxProcess): Promise<void> {
+    // There the process itself counts its files, and they are memory of its own.
+    if (this.#confinement.level === 'seat-belt') return;
     const folder = scratchFolderOf(process);
     if (this.#measuring.has(process)) return;
     this.#measuring.add(process);
@@ -445,8 +451,8 @@ class ProcessRunner implements Runner {
   async #watchMemoryFolder(process: SandboxProcess): Promise<void> {
     const use = process.pid === undefined ? undefined : await memoryFolderUse(process.pid);
     this.#memoryFolderBytes.set(process, use?.bytes ?? 0);
-    if (use !== undefined && use.files > entriesMax)
-      process.kill('limit_exceeded', `there are more than ${entriesMax} files under /tmp`);
+    if (use !== undefined && use.files > scratchFilesMax)
+      process.kill('limit_exceeded', `there are more than ${scratchFilesMax} files under /tmp`);
   }
 
   readonly #measuring = new Set<SandboxProcess>();

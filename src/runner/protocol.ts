@@ -10,7 +10,7 @@ import type { SendKind } from '#storage/tables/workflow-tables.ts';
  * Node's own IPC is not used: one malformed line on it throws inside the parent.
  */
 export const frameType = {
-  /** service → process: scratch folder, limits, extra certificates. */
+  /** service → process: what is behind `/tmp`, limits, extra certificates. */
   init: 1,
   /** service → process: one bundle, once and by a name. */
   load: 2,
@@ -111,7 +111,10 @@ export interface ProbeRequest {
 }
 
 export interface InitHeader {
-  scratch: string;
+  /** The folder that is `/tmp`; absent where files are in memory. */
+  scratch?: string;
+  /** Bounds of the files in memory; absent where there is a folder. */
+  memoryFiles?: { bytesMax: number; filesMax: number };
   /** Folders of packages that it may read. */
   packages?: readonly string[];
   /** Try what is forbidden and report it with `ready`. */
@@ -142,7 +145,20 @@ export interface LoadHeader {
   format: BundleFormat;
   /** Imports of packages start from this folder. */
   packages?: string;
+  /** Or from a folder in memory, of this number; the list of its files is that many bytes at the end of the payload, the first time. */
+  packageFiles?: { id: number; listBytes: number };
 }
+
+/**
+ * On descriptor 5 a process asks for files of packages, one at a time, waiting for the answer: u32 number of the folder, u32 place
+ * of the file in its list. The answer is u32 length and the bytes, or `noPackageFile` alone.
+ */
+export const packageFileRequestBytes = 8;
+export const noPackageFile = 0xffffffff;
+/** Longest file of a package that a process gets this way. */
+export const packageFileBytesMax = 64 * 1024 * 1024;
+/** JSON: paths of files below the folder, and their sizes. */
+export type PackageFileList = readonly (readonly [path: string, bytes: number])[];
 
 /** The first texts of the payload are those of the header and the body of a host call. */
 export interface HostCallHeader {

@@ -54,7 +54,7 @@ export interface RunnerLimits {
   hostCallBacklogBytesMax: number;
   /** Raw bytes on stdout or stderr (console output does not pass there). */
   rawOutputBytesMax: number;
-  /** Files under /tmp of one deployment. */
+  /** Files under /tmp of one deployment. Where they are in memory, half of `memoryMb` at most. */
   scratchBytesMax: number;
   /**
    * Connections of one process, and their limits: two for each of the steps that it runs at once (workflows/runs/step-slots.ts), or a
@@ -101,6 +101,14 @@ export const defaultRunnerLimits: RunnerLimits = {
   connectionIdleTimeoutMs: 5 * 60_000,
   memoryPollMs: 100,
 };
+
+/** Files, folders and links under /tmp of one deployment. */
+export const scratchFilesMax = 20_000;
+
+/** Files in memory leave the other half of it to the code. */
+export function memoryFilesBytesMax(limits: Pick<RunnerLimits, 'scratchBytesMax' | 'memoryMb'>): number {
+  return Math.min(limits.scratchBytesMax, (limits.memoryMb * 1024 * 1024) / 2);
+}
 
 /** What a bare process maps (node itself, its libraries) on top of the heap it is allowed. */
 export const residentOverheadMb = 96;

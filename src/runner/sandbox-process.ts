@@ -12,6 +12,7 @@ import { type CallStart, CallsInFlight } from './calls-in-flight.ts';
 import { encodeCall } from './encode-call.ts';
 import { CapPassedError } from './frame-fields.ts';
 import { FrameWriter } from './frame-writer.ts';
+import { PackageFileServer, type PackageFiles } from './package-file-server.ts';
 import { answerAtEnd, type PendingCall, type ProcessEnd } from './pending-call.ts';
 import { type CallAnswer, type EndReason, notStarted, serviceError } from './process-end.ts';
 import { ProcessHostCalls } from './process-host-calls.ts';
@@ -38,7 +39,12 @@ import { startTimeOf } from './sandbox-folders.ts';
 import type { SpawnedSandbox } from './spawn-sandbox.ts';
 
 /** A bundle whose packages are there. */
-export type LoadableBundle = Pick<Bundle, 'code' | 'format'> & { packagesFolder?: string };
+export type LoadableBundle = Pick<Bundle, 'code' | 'format'> & {
+  /** Where the process can read them. */
+  packagesFolder?: string;
+  /** What the process asks for, where it can read no file. */
+  packageFiles?: PackageFiles;
+};
 
 /** Where a bundle has its place among others in a process. */
 export interface ModulePlace {
@@ -121,6 +127,7 @@ export class SandboxProcess {
   readonly #uncaughtCalls = new Set<number>();
   readonly #modules = new Map<string, Module>();
   readonly #hostCalls: ProcessHostCalls;
+  readonly #packageFiles: PackageFileServer;
   /** Whose doing the end of the process is; undefined: of one of those in it, or of none. */
   #culprit: PendingCall | undefined;
 
@@ -167,6 +174,7 @@ export class SandboxProcess {
       onViolation: (reason) => this.kill('protocol', `on the way out: ${reason}`),
     });
     this.#hostCalls = new ProcessHostCalls((header, body) => this.#sendAnswer(header, body), options.logger);
+    this.#packageFiles = new PackageFileServer(sandbox.files, (reason) => this.kill('protocol', reason));
     this.#listen();
     this.#frames.send(frameType.init, 0, JSON.stringify(options.init), [extraCa], Buffer.byteLength(extraCa));
     const bootDeadline = setTimeout(
@@ -223,8 +231,14 @@ export class SandboxProcess {
       ...{ deploymentId, deadlineMs: this.#limits.loadDeadlineMs },
       ...{ isLoad: true, ack: false },
     });
-    const code = Buffer.from(bundle.code);
-    this.#frames.send(frameType.load, answer.id, JSON.stringify(header), [code], code.length);
+    const payload: Buffer[] = [Buffer.from(bundle.code)];
+    if (bundle.packageFiles !== undefined) {
+      const { id, list } = this.#packageFiles.add(bundle.packageFiles);
+      header.packageFiles = { id, listBytes: list.length };
+      payload.push(list);
+    }
+    const bytes = payload.reduce((sum, { length }) => sum + length, 0);
+    this.#frames.send(frameType.load, answer.id, JSON.stringify(header), payload, bytes);
     const loaded = answer.promise.then((outcome) => {
       if (outcome !== notStarted && outcome.status === 'finished') module.loaded = true;
       return outcome;

@@ -2,9 +2,8 @@ import { readlinkSync, statSync } from 'node:fs';
 import { lstat, readdir, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
+import { scratchFilesMax } from './runner-limits.ts';
 
-/** Files of one process; beyond, its folder counts as full. */
-export const entriesMax = 20_000;
 const blockBytes = 512;
 /** Descriptors looked at before the service turns to other work. */
 const descriptorsPerTurn = 100;
@@ -47,7 +46,7 @@ async function folderBytes(folder: string): Promise<number> {
     }
     for (const entry of found) {
       entries += 1;
-      if (entries > entriesMax) return Number.POSITIVE_INFINITY;
+      if (entries > scratchFilesMax) return Number.POSITIVE_INFINITY;
       const path = join(current, entry.name);
       if (entry.isDirectory()) folders.push(path);
       else
@@ -68,7 +67,7 @@ function listFolder(folder: string) {
 async function removedOpenBytes(pid: number): Promise<number> {
   const folder = `/proc/${pid}/fd`;
   const descriptors = await readdir(folder).catch(() => []);
-  if (descriptors.length > entriesMax) return Number.POSITIVE_INFINITY;
+  if (descriptors.length > scratchFilesMax) return Number.POSITIVE_INFINITY;
   const blocksOf = new Map<number, number>();
   for (const [i, descriptor] of descriptors.entries()) {
     if (i % descriptorsPerTurn === descriptorsPerTurn - 1) await setImmediate();

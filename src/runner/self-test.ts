@@ -54,7 +54,10 @@ async function kernelConfinement(options: TestOptions): Promise<Confinement | st
     return `the service is root, and other users cannot reach ${process.execPath}: install Node where they can, or start the service as a user of its own`;
   const kernel = findKernelPrograms(folders.program);
   if (typeof kernel === 'string') return kernel;
-  const confinement: Confinement = { level: 'kernel', distinctUsers, setpriv: undefined, kernel };
+  const confinement: Confinement = {
+    ...{ level: 'kernel', distinctUsers, setpriv: undefined, prlimit: undefined },
+    kernel,
+  };
   const started = await startProbe(options, confinement);
   if (!started.ready) return `no process could be started in namespaces of its own: ${started.reason}`;
   try {
@@ -68,13 +71,13 @@ async function kernelConfinement(options: TestOptions): Promise<Confinement | st
 async function nodeConfinement(options: TestOptions): Promise<Confinement> {
   const { distinctUsers } = options;
   const level = options.level === 'off' ? 'off' : 'seat-belt';
-  const setpriv = level === 'off' ? undefined : findExecutable('setpriv');
-  const candidates: Confinement[] = [
-    { level, distinctUsers, setpriv },
-    { level, distinctUsers, setpriv: undefined },
-    { level, distinctUsers: false, setpriv },
-    { level, distinctUsers: false, setpriv: undefined },
-  ];
+  const [setpriv, prlimit] =
+    level === 'off' ? [] : ['setpriv', 'prlimit'].map((name) => findExecutable(name));
+  const candidates: Confinement[] = [distinctUsers, false].flatMap((own) => [
+    { level, distinctUsers: own, setpriv, prlimit },
+    { level, distinctUsers: own, setpriv, prlimit: undefined },
+    { level, distinctUsers: own, setpriv: undefined, prlimit: undefined },
+  ]);
   let reason = '';
   for (const confinement of candidates) {
     const started = await startProbe(options, confinement);

@@ -12,8 +12,10 @@ export interface SpawnedSandbox {
   child: ChildProcess;
   rpc: Socket;
   egress: Socket;
+  /** Answers to what the process waits for: files of packages. */
+  files: Socket;
   /** Where the process finds its own folder and folders of packages. */
-  scratchInside: string;
+  scratchInside: string | undefined;
   packagesInside: (folder: string) => string;
   /** Whether a folder of packages was there when the process was started, or may still come. */
   mayRead: (packagesFolder: string) => boolean;
@@ -53,7 +55,7 @@ export function spawnSandbox(grant: SandboxGrant): SpawnedSandbox {
       cwd: '/',
       // Credentials come with calls; the service's environment holds secrets.
       env: { TZ: 'UTC' },
-      // 0 nothing, 1-2 watched for floods, 3 rpc, 4 egress, 5 reserved for large db reads, 6 read by bubblewrap.
+      // 0 nothing, 1-2 watched for floods, 3 rpc, 4 egress, 5 files of packages, 6 read by bubblewrap.
       stdio: [
         'ignore',
         'pipe',
@@ -69,15 +71,15 @@ export function spawnSandbox(grant: SandboxGrant): SpawnedSandbox {
     if (filter !== undefined) closeSync(filter);
   }
   // Without descriptors left node makes no streams, and tells why later.
-  const [, , , rpc, egress] = child.stdio ?? [];
-  if (rpc == null || egress == null) {
+  const [, , , rpc, egress, files] = (child.stdio ?? []) as unknown[];
+  if (rpc == null || egress == null || files == null) {
     child.on('error', () => undefined);
     child.kill('SIGKILL');
     throw new Error('a process could not be started: no descriptors are left');
   }
   const isKernel = kernel !== undefined;
   return {
-    ...{ child, rpc: rpc as Socket, egress: egress as Socket },
+    ...{ child, rpc: rpc as Socket, egress: egress as Socket, files: files as Socket },
     scratchInside: isKernel ? insidePaths.tmp : grant.scratch,
     packagesInside: isKernel ? packagesInside : (folder) => folder,
     mayRead: (folder) => packages === undefined || packages.includes(folder),

@@ -1,8 +1,7 @@
 /** What tests of the runner share: a runner with real processes, and deployments made from source text. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { readlinkSync } from 'node:fs';
-import { chmod, glob, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { chmod, glob, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -15,7 +14,6 @@ import { createProcessRunner, type ProcessRunnerOptions } from '#runner/process-
 import type { Bundle, CallOptions, CallRequest, DescribeOutcome, Runner, StepCall } from '#runner/runner.ts';
 import type { RunnerLimits } from '#runner/runner-limits.ts';
 import { levelOfTests } from './sandbox-level.ts';
-import { waitFor } from './wait-for.ts';
 
 export interface RunnerFixture {
   runner: Runner;
@@ -132,41 +130,9 @@ export function bundleOf(code: string, format: Bundle['format'] = 'cjs'): Bundle
   return { hash: createHash('sha256').update(code).digest('hex'), code, format };
 }
 
-/** Code that waits in its call until `letGo` is called with the same fixture; one call of a fixture at a time. */
-export const untilLetGo = `{ const fs = require('fs'); fs.writeFileSync('/tmp/waits', ''); while (fs.existsSync('/tmp/waits')) await new Promise((r) => setTimeout(r, 5)); }`;
-
-/** Resolves when code waits, to a function that lets it go on. */
-export async function waitingCode(fixture: RunnerFixture): Promise<() => Promise<void>> {
-  const waits = await waitFor(async () => (await filesOfCode(fixture, 'waits'))[0]);
-  return () => rm(waits);
-}
-
 const evaluator = componentWith(
   `const AsyncFunction = (async () => {}).constructor; return new AsyncFunction('require', event.body).call(this, require);`,
 );
-
-/** Paths of the files with this name that code of a fixture wrote to its `/tmp`. */
-export async function filesOfCode(fixture: RunnerFixture, name: string): Promise<string[]> {
-  const pids = fixture.runner.stats().level === 'kernel' ? await processesOf(fixture) : undefined;
-  const folders = pids?.filter(hasOwnRoot).map((pid) => join(`/proc/${pid}/root`, 'tmp')) ?? [fixture.folder];
-  const found = await Promise.all(
-    folders.map(async (folder) => {
-      // Any process may have ended.
-      const entries = await readdir(folder, { recursive: true }).catch(() => []);
-      return entries.filter((path) => `/${path}`.endsWith(`/${name}`)).map((path) => join(folder, path));
-    }),
-  );
-  return found.flat();
-}
-
-/** Bubblewrap itself stays outside. */
-function hasOwnRoot(pid: number): boolean {
-  try {
-    return readlinkSync(`/proc/${pid}/ns/mnt`) !== readlinkSync('/proc/self/ns/mnt');
-  } catch {
-    return false;
-  }
-}
 
 /** The process of user code that has set this title, by its pid outside. */
 export async function pidTitled(fixture: RunnerFixture, title: string): Promise<number> {

@@ -1,6 +1,6 @@
 import { closeSync, fstatSync } from 'node:fs';
 
-/** 0-2 standard streams, 3 rpc, 4 egress, 5 reserved. */
+/** 0-2 standard streams, 3 rpc, 4 egress, 5 files of packages. */
 const lastOwnDescriptor = 5;
 const highestLooked = 255;
 

@@ -1,4 +1,4 @@
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, readSync, writeSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 
 /**
@@ -13,4 +13,6 @@ export const now = Date.now;
 export const byteLength = Buffer.byteLength;
 export const makeFolder = mkdirSync;
 export const removeFolder = rm;
+export const readBytes = readSync;
+export const writeBytes = writeSync;
 export const exitProcess = process.exit.bind(process);

@@ -21,10 +21,19 @@ export function refuseFunctions(): void {
     ...['setFlagsFromString', 'setHeapSnapshotNearHeapLimit', 'writeHeapSnapshot'],
     ...['takeCoverage', 'stopCoverage', 'queryObjects'],
   ]);
+  const tls = process.getBuiltinModule('node:tls') as unknown as Functions;
+  replace(tls, 'getCACertificates', withoutMachine(tls.getCACertificates as GetCertificates));
   const modules = process.getBuiltinModule('node:module') as unknown as Functions;
   // Compilers switch the cache on as they load, and look at the answer.
   replace(modules, 'enableCompileCache', () => ({ status: compileCacheDisabled }));
   replace(modules, 'flushCompileCache', () => undefined);
+  syncBuiltinESMExports();
+}
+
+/** Takes away every function that a module exports, for code that comes later. */
+export function refuseModule(name: string): void {
+  const exported = process.getBuiltinModule(name) as unknown as Functions;
+  refuse(exported, name, Object.keys(exported));
   syncBuiltinESMExports();
 }
 
@@ -39,6 +48,16 @@ function onlyOwnProcess(send: SendSignal): SendSignal {
   return (pid, signal) => {
     if (pid !== own && pid !== 0) throw refusal('process.kill', 'a signal goes to the process itself only');
     return send.call(process, pid, signal);
+  };
+}
+
+type GetCertificates = (type?: string) => string[];
+
+/** OpenSSL reads those that the machine trusts from the file that a variable of the environment names. */
+function withoutMachine(getCertificates: GetCertificates): GetCertificates {
+  return (type) => {
+    if (type === 'system') throw refusal('tls.getCACertificates of the system');
+    return getCertificates(type);
   };
 }
 
@@ -61,9 +80,11 @@ function refuse(
 ): void {
   for (const name of names) {
     if (typeof target[name] !== 'function') continue;
-    replace(target, name, () => {
+    // A class says the same when an instance is made.
+    function refused(): never {
       throw refusal(`${owner}.${name}`, advice[name]);
-    });
+    }
+    replace(target, name, refused);
   }
 }
 

@@ -31,6 +31,7 @@ import { HostCalls } from './host-calls.ts';
 import { closeInheritedDescriptors } from './inherited-descriptors.ts';
 import { toJsonText } from './json-text.ts';
 import { forgetBundle, loadBundle } from './load-bundle.ts';
+import type { MountedFiles } from './memory-mount.ts';
 import { exitProcess, jsonParse, jsonStringify } from './primordials.ts';
 import { probeSandbox } from './probe.ts';
 import { publicProp, type ResolvedProp } from './prop-definitions.ts';
@@ -70,6 +71,7 @@ const places = new Map<string, DeploymentPlace>();
 let limits: InitHeader['limits'];
 let runFolders: RunFolders;
 let scratch: string;
+let mounted: MountedFiles | undefined;
 /** Bundles were unloaded, and nobody has looked yet whether they left something behind. */
 let mayHaveLeftovers = false;
 
@@ -79,15 +81,21 @@ async function init(header: InitHeader, payload: Buffer): Promise<void> {
   // Bubblewrap sets it.
   delete process.env.PWD;
   refuseFunctions();
-  const report = header.probe === undefined ? undefined : await probeSandbox(header.scratch, header.probe);
+  if (header.memoryFiles !== undefined) {
+    // The program itself could still be read.
+    process.permission.drop('fs.read');
+    const { mountMemoryFiles } = await import('./memory-mount.ts');
+    mounted = mountMemoryFiles(header.memoryFiles);
+  }
+  scratch = header.scratch ?? mounted?.tmp ?? '/tmp';
+  const report = header.probe === undefined ? undefined : await probeSandbox(scratch, header.probe);
   defineGlobals();
   giveHome();
   captureConsole(currentCall);
-  scratch = header.scratch;
   await shareEnvironment(() => currentCall.getStore()?.place);
-  runFolders = new RunFolders(header.scratch);
+  runFolders = new RunFolders(scratch);
   mapTmpTo(
-    header.scratch,
+    scratch,
     () => {
       const call = currentCall.getStore();
       return call?.step === undefined ? call?.place.folder : runFolders.of(call.step);
@@ -169,13 +177,18 @@ function catchTheUncaught(): void {
 
 async function load(id: number, header: LoadHeader, payload: Buffer): Promise<void> {
   clearTimeout(prewarming);
-  const { format, module, packages } = header;
+  const { format, module, packageFiles } = header;
+  const codeBytes = payload.length - (packageFiles?.listBytes ?? 0);
   const place = placeOf(header);
   const folder = `/component/${module}`;
   const effects = startCall(id, place);
   await currentCall.run(effects, async () => {
     try {
-      const exported = await loadBundle(payload.toString('utf8'), { format, folder, packages });
+      const packages =
+        packageFiles === undefined
+          ? header.packages
+          : mounted?.packagesFolder(packageFiles.id, payload.subarray(codeBytes));
+      const exported = await loadBundle(payload.toString('utf8', 0, codeBytes), { format, folder, packages });
       const component = unwrapComponent(exported);
       const props = resolveAllProps(component, {});
       modules.set(module, {

@@ -17,8 +17,8 @@ const onePath =
   );
 /** Those whose first two arguments are paths. */
 const twoPaths = 'copyFile cp link rename symlink'.split(' ');
-/** These answer with a path, which is turned back. */
-const answersPath = new Set(['mkdtemp', 'realpath']);
+/** These answer with a path, or with entries that name their folder, which is turned back. */
+const answersPath = new Set(['mkdir', 'mkdtemp', 'readdir', 'readlink', 'realpath']);
 
 /** What a step needs of `RunFolders`. */
 interface ScratchUser {
@@ -71,10 +71,27 @@ export function mapTmpTo(
   packages: readonly string[] = [],
 ): void {
   const map = (path: unknown): unknown => mapPath(path, base, current, packages);
-  const unmap = (path: unknown): unknown => {
+  const unmapPath = (path: unknown): unknown => {
     if (typeof path !== 'string' || !path.startsWith(base)) return path;
     const folder = current() ?? base;
     return path === folder || path.startsWith(`${folder}/`) ? mappedRoot + path.slice(folder.length) : path;
+  };
+  const unmap = (answer: unknown): unknown => {
+    if (!Array.isArray(answer)) return unmapPath(answer);
+    for (const entry of answer)
+      if (entry instanceof fs.Dirent) entry.parentPath = unmapPath(entry.parentPath) as string;
+    return answer;
+  };
+  /** Errors name the path that was asked for. */
+  const unmapError = (error: unknown): unknown => {
+    if (!(error instanceof Error)) return error;
+    const folder = current() ?? base;
+    const texts = error as unknown as Loose;
+    for (const key of ['path', 'dest', 'message', 'stack']) {
+      const text = texts[key];
+      if (typeof text === 'string' && text.includes(folder)) texts[key] = text.replaceAll(folder, mappedRoot);
+    }
+    return error;
   };
   for (const [names, paths] of [
     [onePath, 1],
@@ -82,9 +99,13 @@ export function mapTmpTo(
   ] as const) {
     for (const name of names) {
       const back = answersPath.has(name) ? unmap : (value: unknown) => value;
-      wrap(fs as unknown as Loose, name, (original) => withCallback(original, paths, map, back));
-      wrap(fs as unknown as Loose, `${name}Sync`, (original) => withAnswer(original, paths, map, back));
-      wrap(fs.promises as unknown as Loose, name, (original) => withPromise(original, paths, map, back));
+      wrap(fs as unknown as Loose, name, (original) => withCallback(original, paths, map, back, unmapError));
+      wrap(fs as unknown as Loose, `${name}Sync`, (original) =>
+        withAnswer(original, paths, map, back, unmapError),
+      );
+      wrap(fs.promises as unknown as Loose, name, (original) =>
+        withPromise(original, paths, map, back, unmapError),
+      );
     }
   }
   answerForRefusedPaths();
@@ -141,25 +162,51 @@ function withPaths(args: unknown[], paths: number, map: (path: unknown) => unkno
 
 type Map1 = (value: unknown) => unknown;
 
-function withAnswer(original: AnyFunction, paths: number, map: Map1, back: Map1): AnyFunction {
+function withAnswer(
+  original: AnyFunction,
+  paths: number,
+  map: Map1,
+  back: Map1,
+  backError: Map1,
+): AnyFunction {
   return function (this: unknown, ...args: unknown[]) {
-    return back(original.apply(this, withPaths(args, paths, map)));
+    try {
+      return back(original.apply(this, withPaths(args, paths, map)));
+    } catch (error) {
+      throw backError(error);
+    }
   };
 }
 
-function withPromise(original: AnyFunction, paths: number, map: Map1, back: Map1): AnyFunction {
+function withPromise(
+  original: AnyFunction,
+  paths: number,
+  map: Map1,
+  back: Map1,
+  backError: Map1,
+): AnyFunction {
   return async function (this: unknown, ...args: unknown[]) {
-    return back(await original.apply(this, withPaths(args, paths, map)));
+    try {
+      return back(await original.apply(this, withPaths(args, paths, map)));
+    } catch (error) {
+      throw backError(error);
+    }
   };
 }
 
-function withCallback(original: AnyFunction, paths: number, map: Map1, back: Map1): AnyFunction {
+function withCallback(
+  original: AnyFunction,
+  paths: number,
+  map: Map1,
+  back: Map1,
+  backError: Map1,
+): AnyFunction {
   return function (this: unknown, ...args: unknown[]) {
     withPaths(args, paths, map);
     const callback = args.at(-1);
     if (typeof callback === 'function') {
       args[args.length - 1] = (error: unknown, answer: unknown, ...rest: unknown[]) =>
-        callback(error, back(answer), ...rest);
+        callback(backError(error), back(answer), ...rest);
     }
     return original.apply(this, args);
   };
