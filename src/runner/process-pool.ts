@@ -309,6 +309,7 @@ export class ProcessPool {
         ...(uid === undefined ? {} : { uid }),
         ...(confinement.setpriv === undefined ? {} : { setpriv: confinement.setpriv }),
         ...(confinement.kernel === undefined ? {} : { kernel: confinement.kernel }),
+        ...(extra.probe?.bare === true ? { bare: true } : {}),
       });
       const { pid } = sandbox.child;
       if (pid !== undefined) folders.processStarted(pid);

@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import type { AddressPolicy } from '#egress/address-policy.ts';
 import type { EgressDoor } from '#egress/egress-door.ts';
 import type { Clock } from '#lib/clock.ts';
@@ -66,7 +67,10 @@ export async function createProcessRunner(options: ProcessRunnerOptions): Promis
       ...{ program, folders, extraCa, limits, policy, timer, logger, addons: options.addons ?? false },
       ...(door === undefined ? {} : { door }),
     };
-    const confinement = await findConfinement({ ...shared, level: options.level, distinctUsers });
+    const confinement = await findConfinement({
+      ...{ ...shared, level: options.level, distinctUsers },
+      resultsFile: join(options.folder, 'sandbox-self-test.json'),
+    });
     return new ProcessRunner(
       {
         ...{ limits, folders, timer, logger },

@@ -70,7 +70,7 @@ async function init(header: InitHeader, payload: Buffer): Promise<void> {
   const closed = closeInheritedDescriptors();
   // Bubblewrap sets it.
   delete process.env.PWD;
-  refuseFunctions();
+  if (header.probe?.bare !== true) refuseFunctions();
   const report = header.probe === undefined ? undefined : await probeSandbox(header.scratch, header.probe);
   defineGlobals();
   giveHome();
