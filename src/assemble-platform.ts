@@ -21,6 +21,7 @@ import { EventPruner } from '#events/prune-events.ts';
 import { OutcomeRecorder } from '#health/outcome-store.ts';
 import { ServiceDoor } from '#http/service-door.ts';
 import { firstStart } from '#identity/first-start.ts';
+import { hasSeveralUsers } from '#identity/user-store.ts';
 import { JobRegistry } from '#jobs/job-registry.ts';
 import { nextNodeId } from '#jobs/node-id.ts';
 import { databaseTimeMs } from '#jobs/node-store.ts';
@@ -106,6 +107,10 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
     runner: openRunner,
   });
   signal?.throwIfAborted();
+  const { level, notKernel } = runner.stats();
+  // They were let in before, or by a command of the operator: their code goes on running.
+  if (settings.sandbox === 'auto' && level !== 'kernel' && (await hasSeveralUsers(store.read)))
+    logger.warn({ level, reason: notKernel }, 'sandbox.several-users-without-kernel-level');
   // Before anything is written with a time.
   await databaseClock?.start(() => databaseTimeMs(store.read));
   parts.add('database clock', () => databaseClock?.stop());

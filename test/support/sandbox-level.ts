@@ -25,6 +25,11 @@ export async function kernelSkip(): Promise<string | false> {
   return reason;
 }
 
+/** `MILLRACE_SANDBOX` of services under test: the best there is, knowing that it may be the seat belt. */
+export function sandboxOfServices(): 'auto' | 'seat-belt' {
+  return process.env[skipVariable] === '' ? 'auto' : 'seat-belt';
+}
+
 async function findReason(): Promise<string | false> {
   const folder = await mkdtemp(join(tmpdir(), 'millrace-test-'));
   try {
