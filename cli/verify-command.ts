@@ -59,8 +59,8 @@ async function verify(session: Session): Promise<void> {
       const user = await api.data('GET', '/v1/users/me');
       return { state: 'ok', detail: `of ${String(user.username)}` };
     });
-    await check('sandbox', () => checkSandbox(session, api));
     await check('sandbox level', () => checkSandboxLevel(api));
+    await check('sandbox', () => checkSandbox(session, api));
   }
   await check('data folder', async () => checkFolder(session, url));
   await check('database', async () => checkDatabase(session, url));

@@ -81,7 +81,6 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
   parts.add('service door', () => door.close());
 
   const npm = await readNpmConfig(environment, homedir(), settings.extraCa);
-  const addons = settings.nativeAddons === 'allow';
   const packages = new PackageFolders({
     folder: join(settings.data, 'packages'),
     cache: join(settings.data, 'components', 'npm'),
@@ -95,7 +94,7 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
 
   const unattributedErrors = new Observers<[deploymentId: string, error: UserCodeError]>();
   const openRunner = createProcessRunner({
-    ...{ logger, clock, door, packages, addons },
+    ...{ logger, clock, door, packages, addons: settings.nativeAddons },
     ...{ policy: egress.policy, ...egress.trust },
     level: settings.sandbox,
     folder: settings.data,
@@ -128,7 +127,7 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
     npmConfig: npm,
   };
   const builder: ComponentBuilder = createComponentBuilder({
-    ...{ ...fromNpm, packages, addons, logger },
+    ...{ ...fromNpm, packages, addons: runner.stats().addons, logger },
     fetchText: (url, { signal }) =>
       guardedFetch(url, { dispatcher, maxBytes: componentFetchBytesMax, signal }),
   });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
-import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
@@ -39,9 +39,19 @@ async function find(path: string, overrides: Options = {}) {
   }
 }
 
-/** Runs the attacks in a process of Node with these flags, and answers which got through. */
+const race = 'files by a folder that is renamed';
+const racesMax = 20;
+
+/** Runs the attacks in a process of Node with these flags, and answers which got through; again when a busy machine loses the race. */
 async function attack(folder: string, flags: (scratch: string) => string[]): Promise<string[]> {
+  let through: string[] = [];
+  for (let i = 0; i < racesMax && !through.includes(race); i += 1) through = await attackOnce(folder, flags);
+  return through;
+}
+
+async function attackOnce(folder: string, flags: (scratch: string) => string[]): Promise<string[]> {
   const scratch = join(folder, 'scratch');
+  await rm(scratch, { recursive: true, force: true });
   await mkdir(scratch);
   await using targets = await makeAttackTargets(folder);
   const { servicePid, canary, secret, port } = targets;
@@ -73,7 +83,7 @@ test('with a permission for one folder code reads what is beside it, by renaming
     ...[scratch, join(folder.path, 'main.ts'), attacksUrl.pathname].map((path) => `--allow-fs-read=${path}`),
     `--allow-fs-write=${scratch}`,
   ]);
-  assert.ok(through.includes('files by a folder that is renamed'), through.join(', '));
+  assert.ok(through.includes(race), through.join(', '));
   assert.ok(!through.includes('files by path'));
 });
 

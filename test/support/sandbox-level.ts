@@ -48,6 +48,18 @@ async function findReason(): Promise<string | false> {
   }
 }
 
+/** Does what starts runners at one level, in a file whose tests are about both. */
+export async function runAtLevel<T>(level: 'kernel' | 'seat-belt', work: () => Promise<T>): Promise<T> {
+  const before = process.env[levelVariable];
+  process.env[levelVariable] = level;
+  try {
+    return await work();
+  } finally {
+    if (before === undefined) delete process.env[levelVariable];
+    else process.env[levelVariable] = before;
+  }
+}
+
 /** Runs the tests of another file at the kernel level; where that does not work, one test says so that is skipped. */
 export async function runAtKernelLevel(load: () => Promise<unknown>): Promise<void> {
   const skip = await kernelSkip();
