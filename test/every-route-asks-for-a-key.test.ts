@@ -89,6 +89,8 @@ describe('every route', () => {
       apiRequests: untouchable('apiRequests'),
       viewInstance: untouchable('viewInstance'),
       viewProcesses: untouchable('viewProcesses'),
+      sandbox: () => ({ level: 'seat-belt', reason: null }),
+      admitPerson: () => undefined,
       endpointUrl: () => undefined,
       quotas: untouchable('quotas'),
       dataStores: untouchable('dataStores'),

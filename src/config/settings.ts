@@ -142,9 +142,9 @@ export const settingDefinitions = {
   nativeAddons: {
     env: 'MILLRACE_NATIVE_ADDONS',
     type: 'choice',
-    choices: ['refuse', 'allow'],
-    default: 'refuse',
-    text: 'allow: components may load native addons of their npm packages. These run outside the permission model of Node: only where all users who deploy code are trusted with the rights of the system user of the sandbox.',
+    choices: ['auto', 'refuse', 'allow'],
+    default: 'auto',
+    text: 'Whether components may load native addons of their npm packages, which run outside the permission model of Node. auto: at the kernel level of the sandbox, whose walls hold them; refuse: nowhere; allow: at every level, only where all users who deploy code are trusted with the rights of the system user of the sandbox.',
   },
   npmRegistry: {
     env: 'MILLRACE_NPM_REGISTRY',

@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import type { AddressPolicy } from '#egress/address-policy.ts';
 import type { EgressDoor } from '#egress/egress-door.ts';
 import type { Clock } from '#lib/clock.ts';
@@ -40,8 +41,10 @@ export interface ProcessRunnerOptions {
   extraCa?: string;
   /** Packages that bundles import from files; absent: such bundles do not load. */
   packages?: PackageSource;
-  /** Code may load the native addons of such packages, which no permission model confines. Default: it may not. */
-  addons?: boolean;
+  /**
+   * Whether code may load the native addons of such packages, which no permission model confines. auto: at the kernel level; absent: nowhere.
+   */
+  addons?: 'auto' | 'refuse' | 'allow';
   /** Data folder for the program, the list of processes and scratch folders. */
   folder: string;
   limits?: Partial<RunnerLimits>;
@@ -66,21 +69,26 @@ export async function createProcessRunner(options: ProcessRunnerOptions): Promis
     const extraCa = options.extraCa ?? '';
     const { policy, door, logger, timer = systemTimer } = options;
     const shared = {
-      ...{ program, folders, extraCa, limits, policy, timer, logger, addons: options.addons ?? false },
+      ...{ program, folders, extraCa, limits, policy, timer, logger },
       ...(door === undefined ? {} : { door }),
     };
-    const confinement = await findConfinement({ ...shared, level: options.level, distinctUsers });
+    const confinement = await findConfinement({
+      ...{ ...shared, level: options.level, distinctUsers, addons: false },
+      resultsFile: join(options.folder, 'sandbox-self-test.json'),
+    });
+    const addons =
+      options.addons === 'allow' || (options.addons === 'auto' && confinement.level === 'kernel');
     return new ProcessRunner(
       {
-        ...{ limits, folders, timer, logger, clock: options.clock },
+        ...{ limits, folders, timer, logger, clock: options.clock, addons },
         onUnattributedError: options.onUnattributedError ?? (() => undefined),
         packages: new LoadablePackages(options.packages, {
           inMemory: confinement.level === 'seat-belt',
           whole: confinement.level === 'kernel',
-          addons: shared.addons,
+          addons,
         }),
       },
-      (makeRoom) => new ProcessPool({ ...shared, confinement, makeRoom }),
+      (makeRoom) => new ProcessPool({ ...shared, addons, confinement, makeRoom }),
       confinement,
     );
   } catch (error) {
@@ -117,6 +125,7 @@ class ProcessRunner implements Runner {
   readonly #limits: RunnerLimits;
   readonly #folders: SandboxFolders;
   readonly #logger: Logger;
+  readonly #addons: boolean;
   readonly #confinement: Confinement;
   readonly #onUnattributedError: (deploymentId: string, error: UserCodeError) => void;
   readonly #packages: LoadablePackages;
@@ -138,6 +147,7 @@ class ProcessRunner implements Runner {
       timer: RunnerTimer;
       clock: Clock;
       logger: Logger;
+      addons: boolean;
       onUnattributedError: (deploymentId: string, error: UserCodeError) => void;
       packages: LoadablePackages;
     },
@@ -148,6 +158,7 @@ class ProcessRunner implements Runner {
     this.#limits = limits;
     this.#folders = own.folders;
     this.#logger = logger;
+    this.#addons = own.addons;
     this.#confinement = confinement;
     this.#onUnattributedError = onUnattributedError;
     this.#packages = packages;
@@ -388,6 +399,7 @@ class ProcessRunner implements Runner {
   stats(): RunnerStats {
     return {
       level: this.#confinement.level,
+      addons: this.#addons,
       ownUsers: this.#confinement.distinctUsers,
       ...this.#homes.counts,
       ...(this.#confinement.notKernel === undefined ? {} : { notKernel: this.#confinement.notKernel }),

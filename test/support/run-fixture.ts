@@ -110,7 +110,7 @@ export class RunFixture implements AsyncDisposable {
       releaseScratch: () => undefined,
       processes: () => ({ processes: [], setApart: [] }),
       stats: () => ({
-        ...{ level: 'off', ownUsers: false, warm: 0, deployments: 0, setApart: 0 },
+        ...{ level: 'off', ownUsers: false, addons: false, warm: 0, deployments: 0, setApart: 0 },
         ...{ prewarmed: 0, calls: 0, kills: 0 },
       }),
       close: () => Promise.resolve(),
