@@ -14,7 +14,7 @@ export interface CommonOptions {
 export interface SessionOptions {
   terminal: Terminal;
   environment: Readonly<Record<string, string | undefined>>;
-  /** Where the person stands. */
+  /** The current working directory. */
   folder: string;
   /** Aborted by Ctrl-C. */
   interrupted: AbortSignal;

@@ -9,7 +9,7 @@ export default {
       code: `export default defineComponent({
         async run({ steps, $ }) {
           const { resume_url, cancel_url } = $.flow.suspend(7 * 24 * 60 * 60 * 1000);
-          // In earnest: mail them, or post them to a chat. Here, whoever asked gets them.
+          // For production: mail the links, or post them to a chat. Here the caller gets them.
           await $.respond({ status: 200, immediate: true, body: { approve: resume_url, refuse: cancel_url } });
           return steps.trigger.event.body.request;
         },

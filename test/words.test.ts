@@ -22,6 +22,11 @@ const wordsToReplace: readonly [find: RegExp, write: string][] = [
   [/\b(?:nobody|somebody|anybody|whoever)\b/i, 'the role: user, caller, receiver, operator'],
   [/\b(?:goes|go|went|going) on\b(?! (?:a|as)\b)/i, 'continues'],
   [/\bany more\b(?! than)/i, 'no longer'],
+  [/\bown apps?\b/i, 'custom app'],
+  [
+    /\b(?:is|be) at an end of\b|\bcan be of\b|\bperson stands\b/i,
+    'emitter or listener; apps you can connect; current working directory',
+  ],
   [/\bmeans well\b|\bby now\b/i, 'say what it is'],
 ];
 

@@ -13,16 +13,16 @@ import type { AccountRefresher } from './refresh-account.ts';
 export interface OpenedAccount {
   account: Account;
   credentials: Record<string, unknown>;
-  /** Whoever keeps the credentials asks again from then on (epoch ms); null: they are good until they are changed. */
+  /** Time from which cached credentials must be read again, epoch ms. Null: they are valid until they are changed. */
   freshUntilMs: number | null;
 }
 
-/** How long a refresh is waited for while the token is still good. */
+/** Maximum wait for a refresh while the token is still valid. */
 const patienceMs = 2_000;
-/** Whoever got a token that is being replaced looks again after this, unless it is told before. */
+/** A token that is being replaced is read again after this, unless a notification comes first. */
 const askAgainMs = 15_000;
 
-/** Gives out credentials, refreshed when that is due. The only way from a sealed account to its secrets. */
+/** Gives out credentials, refreshed if that is due. The only way from a sealed account to its secrets. */
 export class AccountCredentials {
   readonly #store: Pick<Store, 'read'>;
   readonly #vault: Vault;
@@ -37,7 +37,7 @@ export class AccountCredentials {
     clock: Clock;
     refresher: Pick<AccountRefresher, 'refresh'>;
     signers: Pick<SignerUris, 'withSignerUri'>;
-    /** Resolves when it is stored that `usedBy` (dc_…, p_… or sc_…) was given the credentials. */
+    /** Resolves when it is stored that `usedBy` (dc_…, p_… or sc_…) got the credentials. */
     recordUse(account: Account, usedBy: string): Promise<void>;
   }) {
     this.#store = options.store;
@@ -50,7 +50,7 @@ export class AccountCredentials {
 
   /**
    * For a run of `usedBy` (dc_… or p_…; sc_…: a component that is configured or run by itself; null: for setting something
-   * up): credentials that work as far as anybody knows, of an account of one of `ownerIds`. Throws CallerError
+   * up): credentials without a known problem, of an account of one of `ownerIds`. Throws CallerError
    * `not_found`, or `account_dead` when it has to be connected again; UnavailableError `account_not_refreshed` while
    * the provider gives no new token for one that has ended, `wrong_encryption_key` or `sealed_value_damaged`.
    */
@@ -81,7 +81,7 @@ export class AccountCredentials {
     const account = await this.#find(id, ownerIds);
     if (!isDue(account, this.#clock.now())) return account;
     const refreshing = this.#refresher.refresh(id, account.version);
-    // A provider that is slow holds nobody up whose token is still good.
+    // A slow provider does not hold up callers whose token is still valid.
     if (hasEnded(account, this.#clock.now())) await refreshing;
     else await withinMs(patienceMs, refreshing);
     return this.#find(id, ownerIds);
@@ -114,7 +114,7 @@ function hasEnded({ expires_at_ms }: Account, nowMs: number): boolean {
 async function withinMs(ms: number, promise: Promise<unknown>): Promise<void> {
   const inTime = new AbortController();
   const late = delay(ms, undefined, { signal: inTime.signal }).catch(() => {});
-  // What it comes to later is seen by whoever asks then.
+  // The result of a later refresh is seen by the next caller.
   promise.catch(() => {});
   await Promise.race([promise, late]).finally(() => inTime.abort());
 }

@@ -63,7 +63,7 @@ export interface OfflineContext {
   settings: Settings;
   /** For npm's own configuration. */
   environment: Readonly<Record<string, string | undefined>>;
-  /** Where the person stands: relative paths begin here. */
+  /** The current working directory, which relative paths start from. */
   folder: string;
   /** Says what is done so far, to people only. */
   progress(line: string): void;

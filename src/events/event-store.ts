@@ -53,12 +53,12 @@ export async function ensureEmitter(tx: Tx, row: { id: string; ownerId: string }
     .execute();
 }
 
-/** An emitter as it is locked. `heard`: 0 when its owner's events are certainly not subscribed to by anybody. */
+/** A locked emitter. `heard`: 0 when the events of its owner certainly have no subscribers. */
 export type LockedEmitter = EmitterTable & { heard: number };
 
 /**
- * With several writers, a look into the subscriptions in the statement that waits for the lock would be one of before
- * the wait. With one, it saves those whom nobody listens to the question who does.
+ * With one writer, the subscriber look-up is skipped for emitters without subscribers. With several, the statement that waits for the lock
+ * would read the subscriptions as they were before the wait.
  */
 const heardByAny = sql<number>`exists (select 1 from subscriptions where emitter_owner_id = emitters.owner_id)`;
 const perhapsHeard = sql<number>`1`;

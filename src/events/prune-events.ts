@@ -5,9 +5,9 @@ import type { Store } from '#storage/store.ts';
 import { channels, type StoredEvent } from './event.ts';
 import { overfullChannels, pruneChannel, retainedMax } from './event-store.ts';
 
-/** A channel is pruned when this many events beyond the retained ones may have gathered. */
+/** A channel is pruned when it may have this many events more than the retained ones. */
 const slack = 50;
-/** Rows deleted in one transaction: a purge must never hold the store's one writer for long. */
+/** Rows deleted in one transaction, so that a purge does not hold the store's one writer for long. */
 const batchRows = 500;
 const intervalMs = 1_000;
 /** Channels counted at most. Beyond that the one seen first is forgotten; it may keep up to `slack` more than 100. */
@@ -57,7 +57,7 @@ export class EventPruner {
     }
   }
 
-  /** Resolves when the look over the log that `start` began, or the pruning under way, is done. */
+  /** Resolves when the sweep that `start` began, or the pruning under way, is done. */
   async swept(): Promise<void> {
     await this.#task.idle();
   }
@@ -66,7 +66,7 @@ export class EventPruner {
     return this.#task.stop();
   }
 
-  /** What gathered before a crash is not in memory: the first round looks over the log. */
+  /** Counts from before a crash are not in memory, so the first round sweeps the log. */
   async #round(): Promise<void> {
     if (this.#hasSwept) return this.pruneGrown();
     this.#hasSwept = true;

@@ -151,7 +151,7 @@ export async function readFlowMap(
     nodes: ids.flatMap((id): FlowNode[] => {
       const thing = things.get(id) ?? null;
       const kind = kindOf(id);
-      // Only what is at an end of a subscription may be somebody else's, or all of a kind.
+      // Only the emitter or listener of a subscription may belong to another owner, or be all of a kind.
       if (thing === null && !subscriptions.some((one) => isAt(one, id))) return [];
       const isEmitter = thing !== null && kind !== 'webhook';
       return [

@@ -6,20 +6,20 @@ import type { LeasedJob } from './job-store.ts';
 
 /** Times of suspects, in milliseconds. */
 export interface SolitudeTimes {
-  /** What runs for so long already is not what takes a node down as soon as it begins: it is not waited for longer. */
+  /** Maximum wait for running jobs. A job that has run for so long is not one that takes a node down as soon as it begins. */
   provenMs: number;
-  /** They are alone for so long at a time. */
+  /** How long suspects run alone at a time. */
   aloneMs: number;
-  /** And everything else has so long before they are alone again. */
+  /** How long other jobs have before suspects run alone again. */
   betweenMs: number;
 }
 const defaultTimes: Readonly<SolitudeTimes> = { provenMs: 10_000, aloneMs: 10_000, betweenMs: 10_000 };
-/** The pause before another try to write that a suspect is not alone any more. */
+/** The pause before another try to write that a suspect no longer runs alone. */
 const againMs = 1_000;
 
 /**
- * Runs suspects (jobs that were lost with their nodes twice) one at a time and alone: if this node dies too, it is known of
- * which. Nothing else begins until they have ended, or have had their time.
+ * Runs suspects (jobs that were lost with their nodes twice) one at a time and alone, so that the job at fault is known if this node
+ * dies too. No other job begins until they have ended, or their time is over.
  */
 export class Solitude {
   readonly #store: Store;
@@ -29,21 +29,21 @@ export class Solitude {
   readonly #begin: (job: LeasedJob) => Promise<void>;
   readonly #onOver: () => void;
   readonly #stop = new AbortController();
-  /** Resolves when others may begin; undefined: they may now. */
+  /** Resolves when other jobs may begin. Undefined: they may begin now. */
   #over: Promise<void> | undefined;
   #suspect: LeasedJob | undefined;
-  /** The others get time before suspects are alone again (performance.now). */
+  /** Suspects do not run alone before this time (performance.now). */
   #notBeforeMs = 0;
 
   constructor(options: {
     store: Store;
     logger: Logger;
     times?: Readonly<SolitudeTimes> | undefined;
-    /** The next suspect that this node may run. */
+    /** Returns the next suspect that this node may run. */
     claim: () => Promise<LeasedJob | undefined>;
     /** Runs it; resolves when it has ended. */
     begin: (job: LeasedJob) => Promise<void>;
-    /** Others may begin again: what came meanwhile waits in the store. */
+    /** Called when other jobs may begin again. Those that arrived meanwhile wait in the store. */
     onOver: () => void;
   }) {
     this.#store = options.store;
@@ -54,7 +54,7 @@ export class Solitude {
     this.#onOver = options.onOver;
   }
 
-  /** While it is true, nothing else begins. */
+  /** True: no other job begins. */
   get isUnderWay(): boolean {
     return this.#over !== undefined;
   }
@@ -64,7 +64,7 @@ export class Solitude {
     return this.#suspect === job ? undefined : this.#over;
   }
 
-  /** Suspects wait: they run, unless others have their time now. What `running` already runs is waited for, or has run for long without harm. */
+  /** Runs waiting suspects, unless it is the time of other jobs. Waits for `running` jobs first, up to a limit. */
   async run(running: Iterable<Promise<void>>): Promise<void> {
     if (performance.now() < this.#notBeforeMs) return;
     const { provenMs, aloneMs, betweenMs } = this.#times;
@@ -100,7 +100,7 @@ export class Solitude {
     return this.#stop.signal.aborted;
   }
 
-  /** The job goes on among others. They begin when that is on disk, so that it is not blamed for them. */
+  /** The job continues beside others. They begin when this is on disk, so that it is not blamed for them. */
   async #endFor(job: LeasedJob): Promise<void> {
     while (!this.#isStopped) {
       try {
@@ -112,7 +112,7 @@ export class Solitude {
     }
   }
 
-  /** Resolves with undefined; earlier when it stops. */
+  /** Resolves with undefined after the time, or earlier at a stop. */
   async #pause(ms: number): Promise<undefined> {
     const { promise, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(resolve, Math.max(0, ms));

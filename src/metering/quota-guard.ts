@@ -7,11 +7,11 @@ import { ownerQuotasOf } from './quota-store.ts';
 import { effectiveQuotas, type QuotaDefaults, type Quotas, quotaUsedUp } from './quotas.ts';
 import { usageTodayOf } from './usage-store.ts';
 
-/** What is known of an owner who has a quota is read again when it is older than this. */
+/** Cache TTL of the usage of an owner with a quota. */
 const freshMs = 1_000;
-/** Of one who has none that is enforced: only an admin changes that, and this process is told at once. */
+/** Cache TTL of an owner without an enforced quota: only an admin changes that, and this process is notified immediately. */
 const unlimitedFreshMs = 10_000;
-/** Owners remembered; beyond that the one read longest ago is forgotten, and may run until it is known again. */
+/** Maximum cached owners. Beyond it the oldest entry is dropped, and that owner may run until it is read again. */
 const ownersMax = 50_000;
 /** Owners asked for in one statement. */
 const readMax = 500;
@@ -29,10 +29,10 @@ interface Known {
 }
 
 /**
- * Says whether an owner may start another run today, at the price of a look into a map: what was used is read from the
- * store behind the caller's back, at most once a second for an owner, and for many owners at once. In between each request
- * that `check` lets through counts as one invocation and one credit. So a quota is kept but for what runs under way and
- * those of about a second use beyond that; and whoever is not known yet may run. Never refuses while nothing is enforced, or while the store cannot be read.
+ * Decides whether an owner may start another run today, from a cache. Usage is read from the store in the background, at most once a
+ * second per owner, and for many owners at once. In between, each request that `check` admits counts as one invocation and one credit.
+ * So runs under way, and those of about a second, can exceed a quota, and an owner that is not cached yet may run. Nothing is refused
+ * while no quota is enforced, or while the store cannot be read.
  */
 export class QuotaGuard {
   readonly #store: Pick<Store, 'read'>;
@@ -60,7 +60,7 @@ export class QuotaGuard {
     return this.#defaults;
   }
 
-  /** Whether a run may start now, by what is stored: for whoever has accepted it already, or comes seldom. */
+  /** Whether a run may start now, by what is stored: for runs that were accepted already, and for rare callers. */
   mayRun(ownerId: string): boolean {
     const known = this.#look(ownerId);
     return known === undefined || usedUp(known, this.#clock.now(), 0) === undefined;
@@ -83,7 +83,7 @@ export class QuotaGuard {
     if (known !== undefined) known.started += runs;
   }
 
-  /** What an owner who may not run is told: CallerError `quota_exceeded` with `retry_after` and `reset_at` for the headers. */
+  /** The error for an owner who may not run: CallerError `quota_exceeded` with `retry_after` and `reset_at` for the headers. */
   refuse(ownerId: string): CallerError {
     const nowMs = this.#clock.now();
     const known = this.#known.get(ownerId);

@@ -17,9 +17,9 @@ import { type EndReason, StreamConnection } from './stream-connection.ts';
 import { emitterMessage, gapMessage } from './stream-message.ts';
 
 const catchUpRows = retainedMax;
-/** More than that is read by each reader for itself, as fast as it takes it. */
+/** Larger reads are not shared: each reader reads at its own speed. */
 const sharedBytesMax = 256 * 1024;
-/** Events that arrive while a reader catches up are kept for it, up to so many and so much; beyond, the store has them. */
+/** Maximum events, and their size, that are kept for a reader while it catches up. Beyond that it reads them from the store. */
 const arrivedEventsMax = 1000;
 const arrivedBytesMax = 1024 * 1024;
 
@@ -33,12 +33,12 @@ export interface EmitterStreamOptions {
   lastEventId: EventId | undefined;
   /** Whether the reader may still read. */
   mayRead: () => Promise<boolean>;
-  /** Where it differs from the stream of a source. */
+  /** Differences from the stream of a source. */
   style?: StreamStyle;
 }
 
 export interface StreamStyle {
-  /** A reader that resumes from nowhere gets so many of the newest events that are kept first. */
+  /** A reader without `Last-Event-ID` first gets so many of the newest stored events. */
   replayed: number;
   message: (event: StoredEvent) => Buffer;
   /** The comment at the beginning and at each keep-alive. */
@@ -56,25 +56,25 @@ interface SharedStreamOptions {
  * One reader of an emitter's events.
  *
  * Promise: after the handshake the reader gets every event of the channel in the order of its ids, or a `gap` message
- * where something is gone, or its stream ends. How: `#lastSent` is the only state; an event from the bus is written
- * when the reader is up to date, and otherwise the reader catches up from the store, as fast as it takes what it gets.
- * Only durable events carry an `id:`, so `Last-Event-ID` always means a place in the log.
+ * where events are gone, or its stream ends. `#lastSent` is the only state. An event from the bus is written if the reader is up to
+ * date; otherwise the reader catches up from the store, at its own speed. Only durable events carry an `id:`, so `Last-Event-ID` always
+ * names a position in the log.
  */
 export class EmitterStream {
   readonly #options: EmitterStreamOptions & SharedStreamOptions;
   readonly #connection: StreamConnection;
   #lastSent: EventId = { ms: 0, seq: 0 };
-  /** The newest event of the emitter, on any channel, that the bus brought: whether another one follows it unbroken. */
+  /** The newest event of the emitter, on any channel, from the bus. It tells whether the next one follows without a gap. */
   #lastSeen: EventId = { ms: 0, seq: 0 };
-  /** Until then, what the bus brings is only kept. */
+  /** False: events from the bus are only kept. */
   #isStarted = false;
-  /** The store may hold events that were not sent: set by whatever could not be written directly. */
+  /** The store may have events that were not sent. */
   #behind = false;
   #catchingUp = false;
-  /** What the bus brought while the reader was not up to date. */
+  /** Events from the bus while the reader was not up to date. */
   #arrived: StoredEvent[] = [];
   #arrivedBytes = 0;
-  /** A reader is told once of a gap, not again before its next event. */
+  /** A gap was reported, and is not reported again before the next event. */
   #toldOfGap = false;
   /** The newest event of the emitter, on any channel, when it was last looked for. */
   #lastFound: EventId = { ms: 0, seq: 0 };
@@ -102,7 +102,7 @@ export class EmitterStream {
 
   async start(): Promise<void> {
     const { bus, emitterId, store, channel, lastEventId: seen } = this.#options;
-    // Subscribed before looking: what is stored from here on is either in the look or makes the stream catch up.
+    // Subscribes before it reads: an event that is stored from here on is read, or makes the stream catch up.
     this.#unsubscribe = bus.subscribe(emitterId, {
       event: (event) => this.#receive(event),
       storedElsewhere: () => this.#catchUp(),
@@ -111,7 +111,7 @@ export class EmitterStream {
     const found = await lastEventId(store.read, emitterId);
     const newest = found ?? this.#lastSent;
     this.#lastFound = newest;
-    // An id that was never given means nothing was missed; taken as it is, it would hold back all events up to it.
+    // An id that does not exist yet means that no event was missed. Used as it is, it would hold back all events up to it.
     const resumes = seen !== undefined && compareEventIds(newest, seen) > 0;
     this.#lastSent = resumes ? seen : newest;
     const replays = !resumes && (await this.#goBack());
@@ -124,7 +124,7 @@ export class EmitterStream {
     if (lostSomething) this.#writeGap();
     this.#isStarted = true;
     this.#lastSeen = newest;
-    // Who missed nothing need not ask the store: a thousand readers may come at the same time.
+    // A reader that missed nothing causes no query, because a thousand readers may connect at the same time.
     if (resumes || replays || this.#behind) this.#catchUp();
     for (const event of this.#takeArrived(undefined)) this.#receive(event);
   }
@@ -133,14 +133,14 @@ export class EmitterStream {
     this.#connection.end(reason);
   }
 
-  /** To before the first of the events that are replayed; false when there are none. */
+  /** Sets the position before the first replayed event; false when there are none. */
   async #goBack(): Promise<boolean> {
     const { store, emitterId, channel, style } = this.#options;
     if (style === undefined) return false;
     const first = (await pageOfPlaces(store.read, { emitterId, channel, limit: style.replayed })).at(-1);
     if (first === undefined) return false;
     this.#lastSent = { ms: first.ms, seq: first.seq - 1 };
-    // Nothing is missing for a reader who was promised no more.
+    // A reader that asked for no older events has missed none.
     this.#toldOfGap = true;
     return true;
   }
@@ -149,7 +149,7 @@ export class EmitterStream {
     this.#connection.cutOff(error);
   }
 
-  /** Whether there is anything the stream was not told of: notifications of other processes can be lost. */
+  /** Whether there are events without a notification: those of other processes can be lost. */
   async #look(): Promise<void> {
     const { store, emitterId } = this.#options;
     const newest = await lastEventId(store.read, emitterId);
@@ -190,7 +190,7 @@ export class EmitterStream {
     this.#behind = true;
   }
 
-  /** Sends what the store has beyond `#lastSent`, and what arrived, until nothing more came in between. */
+  /** Sends the stored events after `#lastSent` and those that arrived, until no more arrive meanwhile. */
   #catchUp(): void {
     this.#behind = true;
     if (!this.#isStarted || this.#catchingUp || this.#connection.ended) return;

@@ -30,10 +30,10 @@ describe('apps in the dashboard', { skip: chromiumSkip() }, () => {
 
   test('an app of the catalogue is found, and says what an account needs and which components are of it', async () => {
     const page = await dashboard.signedIn('/apps');
-    await page.getByText(/What accounts can be of: \d+ apps/).waitFor();
+    await page.getByText(/Apps you can connect: \d+ apps/).waitFor();
     await dashboard.screenshot(page, 'apps');
     await page.getByLabel('Only with components').check();
-    await page.getByText('What accounts can be of: 3 apps').waitFor();
+    await page.getByText('Apps you can connect: 3 apps').waitFor();
     await page.getByRole('link', { name: /^RSS/ }).click();
     await page.getByRole('tab', { name: 'Components' }).click();
     await page
@@ -199,7 +199,7 @@ describe('apps in the dashboard', { skip: chromiumSkip() }, () => {
       await dashboard.screenshot(page, `app-narrow${path.replaceAll(/\W+/g, '-')}`);
     }
     const own = await dashboard.signedIn('/apps/gitlab', small);
-    await own.getByRole('link', { name: 'Copy to an own app' }).waitFor();
+    await own.getByRole('link', { name: 'Duplicate as custom app' }).waitFor();
     const tooWideOwn = await own.evaluate('document.documentElement.scrollWidth - window.innerWidth');
     assert.ok(Number(tooWideOwn) <= 0, `two actions are ${tooWideOwn} px too wide`);
     await own.goto(`${service.url}/apps/new`);

@@ -25,7 +25,7 @@ export interface Ended {
 }
 
 export interface CommandPlace {
-  /** Where the person stands, and where the profiles are kept. */
+  /** The current working directory, and the folder of the profiles. */
   folder: string;
   /** MILLRACE_URL and such. */
   environment?: Record<string, string>;

@@ -22,7 +22,7 @@ import { Empty, Loading, PageFrame } from '~/parts/page.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
 
-/** Adds an own app to the catalogue, perhaps from another one, or changes one. */
+/** Adds a custom app to the catalogue, perhaps as a copy of another one, or changes one. */
 export function AppEditor({ slug }: { slug?: string }) {
   const { ownerId } = useOwner();
   const from = slug ?? new URLSearchParams(useSearch()).get('from') ?? '';

@@ -66,7 +66,7 @@ function Details({ app, ownerId }: { app: App; ownerId: string }) {
           )}
           {mayAdd && !mayChange && (
             <Link href={`/apps/new?from=${slug}`} className="button">
-              Copy to an own app
+              Duplicate as custom app
             </Link>
           )}
           {mayWrite && hasAccounts && (

@@ -17,7 +17,7 @@ import { VirtualList } from '~/parts/virtual-list.tsx';
 /** How accounts of an app are connected, in words. */
 export const authWords = { oauth: 'OAuth', keys: 'keys', none: 'no accounts' } as const;
 
-/** The catalogue: what accounts can be of, and what own apps were added to it. */
+/** The catalogue: the apps that users can connect, custom apps among them. */
 export function Apps() {
   const { ownerId } = useOwner();
   const [, navigate] = useLocation();
@@ -33,7 +33,7 @@ export function Apps() {
       title="Apps"
       lead={
         <p className="muted">
-          What accounts can be of{apps.data !== undefined && `: ${formatNumber(total)} apps`}
+          Apps you can connect{apps.data !== undefined && `: ${formatNumber(total)} apps`}
         </p>
       }
       actions={

@@ -167,7 +167,7 @@ export interface Ends {
   retry: () => void;
 }
 
-/** What can be at an end of a subscription of an owner, by words of its name. */
+/** The emitters and listeners of an owner, searched by name. */
 export function useEnds(ownerId: string, chosen: string, end: 'emitters' | 'listeners'): Ends {
   const [words, setWords] = useState('');
   const settled = useSettled(words.trim());

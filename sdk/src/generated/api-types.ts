@@ -932,7 +932,7 @@ export interface App {
   /** JSON array of name, label, description, default, optional, secret */
   custom_fields_json: string;
   categories: string[];
-  /** Addition: whose own app it is; null: it comes with the service */
+  /** Addition: the owner of a custom app; null: the app comes with the service */
   owner_id: string | null;
   /** Addition: for auth_type oauth */
   oauth: {
@@ -964,7 +964,7 @@ export interface AppSummary {
   /** JSON array of name, label, description, default, optional, secret */
   custom_fields_json: string;
   categories: string[];
-  /** Addition: whose own app it is; null: it comes with the service */
+  /** Addition: the owner of a custom app; null: the app comes with the service */
   owner_id: string | null;
   /** Addition: for auth_type oauth */
   oauth: {

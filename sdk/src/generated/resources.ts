@@ -844,7 +844,7 @@ export class Apps {
   }
 
   /**
-   * Put another definition in the place of that of an own app.
+   * Replace the definition of a custom app.
    *
    * `PUT /v1/apps/{id}`
    * @param appId slug or app_…
@@ -855,7 +855,7 @@ export class Apps {
   }
 
   /**
-   * Remove an own app that no account is of, with your OAuth client for it.
+   * Remove a custom app without accounts, and your OAuth client for it.
    *
    * `DELETE /v1/apps/{id}`
    * @param appId slug or app_…
@@ -1133,7 +1133,7 @@ export class Subscriptions {
   }
 
   /**
-   * Subscriptions that the authenticated user is at an end of.
+   * Subscriptions with the authenticated user as owner of the emitter or the listener.
    *
    * `GET /v1/users/me/subscriptions`
    * @throws MillraceError what the service refused, with its `code`
@@ -1143,7 +1143,7 @@ export class Subscriptions {
   }
 
   /**
-   * Subscriptions that a workspace is at an end of.
+   * Subscriptions with a workspace as owner of the emitter or the listener.
    *
    * `GET /v1/workspaces/{id}/subscriptions`
    * @param workspaceId o_…

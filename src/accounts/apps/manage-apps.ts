@@ -7,9 +7,9 @@ import { appIdOf } from './app-id.ts';
 import { accountsOfApp, changeOwnApp, countOwnApps, insertOwnApp, removeOwnApp } from './app-store.ts';
 import { describeApp } from './describe-app.ts';
 
-/** Own apps of one owner. All of them are read for each list. */
+/** Maximum custom apps of one owner. All of them are read for each list. */
 const ownAppsMax = 500;
-/** Definition of an own app as JSON; the largest that comes with the service has 2 KB. */
+/** Maximum size of a custom app as JSON. The largest that comes with the service has 2 KB. */
 const definitionBytesMax = 32 * 1024;
 /** Accounts that the refusal of a deletion names. */
 const namedAccountsMax = 10;
@@ -24,7 +24,7 @@ export async function createApp(
   const { slug } = app;
   if (catalogue.findShipped(slug) !== undefined) throw slugTaken(slug, 'an app that comes with the service');
   if ((await countOwnApps(tx, owner.ownerId)) >= ownAppsMax) {
-    throw new CallerError('conflict', `there are ${ownAppsMax} own apps already, which is the most`, {
+    throw new CallerError('conflict', `there are already ${ownAppsMax} custom apps, the maximum`, {
       parameter: 'slug',
     });
   }
@@ -41,7 +41,7 @@ export async function createApp(
   if (!added) throw slugTaken(slug, 'an app of your own');
 }
 
-/** Puts another definition in the place of that of an own app. The slug stays: accounts and components name it. */
+/** Replaces the definition of a custom app. The slug stays, because accounts and components name it. */
 export async function replaceApp(
   tx: Tx,
   { clock }: { clock: Clock },

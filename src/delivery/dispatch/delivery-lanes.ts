@@ -1,14 +1,14 @@
 import type { HeldDelivery } from '#delivery/delivery.ts';
 
-/** What one node has in memory and under way at most; the rest waits in the store. */
+/** Limits of what one node has in memory and under way. All other deliveries wait in the store. */
 export interface LaneBounds {
-  /** Deliveries, sent or waiting for their turn. */
+  /** Maximum deliveries in memory, queued or being sent. */
   heldMax: number;
-  /** Bytes of their events. */
+  /** Maximum size of their events. */
   heldBytesMax: number;
   /** Requests under way. */
   sendingMax: number;
-  /** A receiver whose answers take longer is slow, milliseconds. */
+  /** A receiver with slower responses is `slow`, milliseconds. */
   slowAfterMs: number;
 }
 
@@ -20,15 +20,14 @@ export const laneBounds: Readonly<LaneBounds> = {
 };
 
 /**
- * What the receivers of a lane have shown. `quick`: answers come within a second; also sources and workflows, which take what they get.
- * `unproven`: no answer yet. `slow`: answers take longer, or one does right now. `troubled`: the last attempt failed, or the first one
- * takes long.
+ * How the receiver of a lane has responded. `quick`: within a second; sources and workflows are always quick. `unproven`: there is no
+ * response yet. `slow`: responses take longer, or one does right now. `troubled`: the last attempt failed, or the first one takes long.
  */
 type LaneKind = 'quick' | 'unproven' | 'slow' | 'troubled';
 
 /**
- * Of one listener. `held`: enough to keep its connections busy while the next ones are read from the store. `sending`: to a quick one
- * that takes 100 ms for an answer go 320 a second. A receiver that hangs gets few: what is more waits in the store.
+ * Limits of one listener. `held`: enough to keep its connections busy while the next deliveries are read from the store. `sending`: a
+ * quick listener that responds after 100 ms gets 320 a second. A receiver that hangs gets few, and the others wait in the store.
  */
 const boundsOfKind: Record<LaneKind, { held: number; sending: number }> = {
   quick: { held: 256, sending: 32 },
@@ -36,47 +35,47 @@ const boundsOfKind: Record<LaneKind, { held: number; sending: number }> = {
   slow: { held: 16, sending: 8 },
   troubled: { held: 8, sending: 2 },
 };
-/** To a source, which runs one event after another: in the order in which they were emitted. */
+/** A source runs one event after another, in the order in which they were emitted. */
 const sendingPerSourceMax = 1;
-/** A listener gets at most this part of the room that is left, so that a few with a backlog cannot take it all. */
+/** Maximum part of the free room for one listener, so that a few with a backlog cannot use all of it. */
 const listenerShare = 1 / 16;
-/** An owner's listeners together get at most this part of the memory and of the requests that are left. */
+/** Maximum part of the free memory and requests for all listeners of an owner. */
 const ownerShare = 1 / 2;
-/** All that are not quick together get at most this part of the memory and of the requests, and their owners shares of that. */
+/** Maximum part of memory and requests for all listeners that are not quick. Their owners share it. */
 const slowShare = 1 / 2;
-/** A quick listener always has room for so many, whatever the others of its owner have. */
+/** A quick listener always has room for so many, however much other listeners of its owner use. */
 const alwaysFor = { held: 4, sending: 2 };
 /**
- * One that does not fail always has room for one, up to this part of all: a thousand that hang neither stop one that is slow, nor keep
- * anybody from showing that it is quick after a start.
+ * A listener that does not fail always has room for one delivery, up to this part of all room. So a thousand receivers that hang neither
+ * stop a slow one, nor keep an unproven one from becoming quick after a start.
  */
 const oneForEachShare = 3 / 4;
-/** A lane with nothing in it is forgotten after this long. */
+/** An empty lane is dropped after this long. */
 const idleMs = 60_000;
 
-/** What is in memory of one listener's deliveries. */
+/** The deliveries of one listener that are in memory. */
 export interface DeliveryLane {
   readonly listenerId: string;
   readonly ownerId: string;
   queue: HeldDelivery[];
-  /** In `queue` and being sent, and the bytes that they count for. */
+  /** The deliveries in `queue` and being sent, and the bytes that they count for. */
   held: number;
   bytes: number;
-  /** Being sent, and since when (performance.now), the longest first. */
+  /** The deliveries being sent with their start (performance.now), oldest first. */
   readonly underWay: Map<HeldDelivery, number>;
   kind: LaneKind;
-  /** Older deliveries wait in the store: new ones go there too, and come in their turn. */
+  /** Older deliveries wait in the store, so new ones are stored too, and are read in their order. */
   isBehind: boolean;
-  /** How often something was left in the store for it. */
+  /** How often a delivery was left in the store for it. */
   left: number;
   /** Older ones are being read from the store. */
   isRefilling: boolean;
-  /** By its own word (`Retry-After`) nothing is sent before this, epoch ms. */
+  /** Nothing is sent before this time, because of its `Retry-After`; epoch ms. */
   pausedUntilMs: number;
   usedAtMs: number;
 }
 
-/** What is in memory, or under way, of several owners. */
+/** What several owners have in memory, or under way. */
 class Load {
   readonly #byOwner = new Map<string, number>();
   total = 0;
@@ -94,13 +93,13 @@ class Load {
 }
 
 /**
- * The bounds of what one node has in memory and under way: shares for listeners and owners, so that slow or hanging
- * receivers never hold up the others, those of the same owner neither.
+ * The limits of what one node has in memory and under way. Listeners and owners have shares, so that slow or hanging receivers
+ * never hold up others, not even those of the same owner.
  */
 export class DeliveryLanes {
   readonly #lanes = new Map<string, DeliveryLane>();
   readonly #bounds: Readonly<LaneBounds>;
-  /** What a delivery counts for besides the bytes of its event: so that one measure has both bounds. */
+  /** A delivery counts for this in addition to the bytes of its event, so that one measure limits count and size. */
   readonly besidesBytes: number;
   readonly #bytes = { quick: new Load(), slow: new Load() };
   readonly #sending = { quick: new Load(), slow: new Load() };
@@ -148,7 +147,7 @@ export class DeliveryLanes {
     return lane;
   }
 
-  /** All of them, for those who look for what can go on. */
+  /** All lanes, for callers that look for one that can send. */
   [Symbol.iterator](): IterableIterator<DeliveryLane> {
     return this.#lanes.values();
   }
@@ -180,19 +179,19 @@ export class DeliveryLanes {
     return left > 0 && (ofOwner === 0 || ofOwner < left * ownerShare);
   }
 
-  /** For giving places to several deliveries before they come. */
+  /** Gives places to several deliveries before they are in memory. */
   places(): DeliveryPlaces {
     return new DeliveryPlaces(this);
   }
 
-  /** What one listener may have in memory. */
+  /** The limit of one listener in memory. */
   #share(kind: LaneKind): number {
     const free = this.#bounds.heldMax - this.#held;
     if (free <= 0) return 0;
     return Math.min(boundsOfKind[kind].held, Math.max(1, Math.floor(free * listenerShare)));
   }
 
-  /** Whether there is room for any listener's. */
+  /** Whether there is room for a delivery of any listener. */
   hasRoom(): boolean {
     return this.#bytes.quick.total + this.#bytes.slow.total < this.#bounds.heldBytesMax;
   }
@@ -227,7 +226,7 @@ export class DeliveryLanes {
     return left > 0 && (ofOwner === 0 || ofOwner < left * ownerShare);
   }
 
-  /** What an attempt has shown; nothing where none was made. */
+  /** Records the result of an attempt. Undefined: there was none. */
   sent(lane: DeliveryLane, delivery: HeldDelivery, shown?: 'delivered' | 'failed'): void {
     const startedMs = lane.underWay.get(delivery);
     lane.underWay.delete(delivery);
@@ -239,7 +238,7 @@ export class DeliveryLanes {
     else this.#become(lane, tookMs > this.#bounds.slowAfterMs ? 'slow' : 'quick');
   }
 
-  /** Whether an answer takes so long that its lane is not what it was thought to be. */
+  /** Whether a response takes so long that the pace of its lane changes. */
   noteOverdue(lane: DeliveryLane): boolean {
     if (lane.kind === 'slow' || lane.kind === 'troubled' || firstKind(lane.listenerId) === 'quick')
       return false;
@@ -249,13 +248,13 @@ export class DeliveryLanes {
     return true;
   }
 
-  /** Takes what a lane has beyond its share, the newest, out of memory again. */
+  /** Removes from memory what a lane has beyond its share, newest first. */
   takeExcess(lane: DeliveryLane): HeldDelivery[] {
     const excess = Math.min(lane.held - boundsOfKind[lane.kind].held, lane.queue.length);
     return excess > 0 ? this.#remove(lane, lane.queue.splice(-excess)) : [];
   }
 
-  /** Takes what waits in a lane out of memory again; `ids`: only these. */
+  /** Removes the queued deliveries of a lane from memory; with `ids`, only these. */
   empty(lane: DeliveryLane, ids?: ReadonlySet<string>): HeldDelivery[] {
     if (ids === undefined) return this.#remove(lane, lane.queue.splice(0));
     const gone = lane.queue.filter(({ id }) => ids.has(id));
@@ -268,18 +267,18 @@ export class DeliveryLanes {
     return deliveries;
   }
 
-  /** Whether something of it will end, which is when it looks for more. */
+  /** Whether a delivery of the lane will end. The lane is then refilled. */
   isBusy(lane: DeliveryLane): boolean {
     return lane.held > 0 || lane.isRefilling;
   }
 
-  /** Something waits in the store for it: also when a look into the store that has begun may not have seen it. */
+  /** Notes that a delivery waits in the store, which a query that has begun may have missed. */
   fallBehind(lane: DeliveryLane): void {
     lane.isBehind = true;
     lane.left += 1;
   }
 
-  /** Half of what it may have is gone, and there is room: time to read on. */
+  /** Whether to refill the lane: less than half of its limit is left, and there is room. */
   hasDrained(lane: DeliveryLane): boolean {
     if (!lane.isBehind || lane.isRefilling || lane.held > this.#share(lane.kind) / 2) return false;
     return this.room(lane.listenerId) > 0 && this.hasRoomFor(lane);
@@ -323,7 +322,7 @@ function loadOf(kind: LaneKind): 'quick' | 'slow' {
   return kind === 'quick' ? 'quick' : 'slow';
 }
 
-/** Places in memory that are given to deliveries which are still on their way there. */
+/** Places in memory of deliveries that are not in memory yet. */
 export class DeliveryPlaces {
   readonly #lanes: DeliveryLanes;
   /** Deliveries by listener, bytes by owner. */

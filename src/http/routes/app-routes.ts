@@ -170,7 +170,7 @@ export function appRoutes(app: App, options: AppRouteOptions): void {
       schema: {
         operationId: 'replaceApp',
         tags: ['apps', 'addition'],
-        summary: 'Put another definition in the place of that of an own app',
+        summary: 'Replace the definition of a custom app',
         params: IdParams('slug or app_…'),
         body: AppBody,
         response: { 200: DataOf(AppWithDefinition) },
@@ -192,7 +192,7 @@ export function appRoutes(app: App, options: AppRouteOptions): void {
       schema: {
         operationId: 'deleteApp',
         tags: ['apps', 'addition'],
-        summary: 'Remove an own app that no account is of, with your OAuth client for it',
+        summary: 'Remove a custom app without accounts, and your OAuth client for it',
         params: IdParams('slug or app_…'),
         response: { 204: NoContent },
       },

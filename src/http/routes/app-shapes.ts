@@ -26,7 +26,7 @@ const properties = {
   }),
   categories: Type.Array(Type.String()),
   owner_id: Type.Union([Type.String(), Type.Null()], {
-    description: 'Addition: whose own app it is; null: it comes with the service',
+    description: 'Addition: the owner of a custom app; null: the app comes with the service',
   }),
   oauth: Type.Union(
     [

@@ -209,7 +209,7 @@ export function subscriptionRoutes(app: App, options: SubscriptionRouteOptions):
       schema: {
         operationId: 'listMySubscriptions',
         tags: ['subscriptions'],
-        summary: 'Subscriptions that the authenticated user is at an end of',
+        summary: 'Subscriptions with the authenticated user as owner of the emitter or the listener',
         response: { 200: Type.Object({ data: Type.Array(Subscription) }) },
       },
     },
@@ -222,7 +222,7 @@ export function subscriptionRoutes(app: App, options: SubscriptionRouteOptions):
       schema: {
         operationId: 'listWorkspaceSubscriptions',
         tags: ['subscriptions'],
-        summary: 'Subscriptions that a workspace is at an end of',
+        summary: 'Subscriptions with a workspace as owner of the emitter or the listener',
         params: IdParams('o_…'),
         response: { 200: Type.Object({ data: Type.Array(Subscription) }) },
       },

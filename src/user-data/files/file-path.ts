@@ -8,8 +8,8 @@ export const pathBytesMax = 1024;
 export const uploadFolder = 'upload';
 
 /**
- * The one form of a path: segments joined by single slashes, without a slash at either end. Segments `.` fall away;
- * `..` is refused instead of resolved: nobody means well who climbs. Throws CallerError `invalid_parameter`.
+ * Normalises a path: segments joined by single slashes, without a slash at either end. Segments `.` are dropped.
+ * Path traversal (`..`) is rejected. Throws CallerError `invalid_parameter`.
  */
 export function normalisePath(path: unknown): string {
   const normal = segments(path).join('/');

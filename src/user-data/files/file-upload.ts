@@ -17,18 +17,18 @@ import {
 
 /** Bytes of a chunk, which is a row: little enough to pass through memory, enough that few are needed. */
 export const chunkBytes = 1024 * 1024;
-/** An upload into which nothing came for so long is given up, whoever began it. */
+/** An upload without data for so long is deleted. */
 export const uploadIdleMs = 60 * 60 * 1000;
-/** Readers that began before a file was replaced or deleted may read on for so long. */
+/** How long readers that began before a file was replaced or deleted can continue. */
 export const replacedMs = 60 * 1000;
 /** After so many bytes of an upload the owner's room is looked at again: others may have used it up meanwhile. */
 const roomCheckBytes = 64 * 1024 * 1024;
-/** Two that finish a file of the same path at once meet in the store; one of them goes again. */
+/** Maximum tries to finish a file while other uploads finish at the same path. */
 const finishTries = 30;
 
 export interface FileTarget extends FilePlace {
   contentType: string;
-  /** When the file goes, epoch ms; null: it stays. */
+  /** When the file expires, epoch ms. Null: never. */
   expiresAtMs: number | null;
 }
 
@@ -39,9 +39,8 @@ interface UploadOptions {
 }
 
 /**
- * A file on its way in. Nobody sees it before `finish`, which puts it in the place of what was at its path, in one
- * transaction. Holds at most a chunk and what was just appended in memory. Whatever is left of one that never finishes
- * is removed in time.
+ * An upload. The file is visible after `finish`, which replaces what was at its path, in one transaction. At most one chunk and
+ * the last appended data are in memory. An upload that is never finished is deleted in time.
  */
 export class FileUpload {
   readonly id = newId('file');
@@ -57,7 +56,7 @@ export class FileUpload {
   #checkedAtBytes = 0;
   #tail: Promise<unknown> = Promise.resolve();
   #over = false;
-  /** When something last came in. */
+  /** The time of the last data. */
   lastUsedAtMs: number;
 
   /** Begun by `StoredFiles.begin`, which checks that there is room. */
@@ -96,7 +95,7 @@ export class FileUpload {
     });
   }
 
-  /** Gives it up; harmless when it is over. */
+  /** Cancels the upload; does nothing when it has ended. */
   async abandon(): Promise<void> {
     await this.#tail.catch(() => {});
     if (this.#over) return;
@@ -115,7 +114,7 @@ export class FileUpload {
       return work();
     });
     this.#tail = result;
-    // Whoever appended hears of it; the next in turn fails with the same.
+    // The caller that appended gets the error, and later calls fail with the same one.
     result.catch(() => {});
     return result;
   }
