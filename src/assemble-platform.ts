@@ -106,7 +106,7 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
   const { level, notKernel } = runner.stats();
   // They were let in before, or by a command of the operator: their code goes on running.
   if (settings.sandbox === 'auto' && level !== 'kernel' && (await hasSeveralUsers(store.read)))
-    logger.warn({ level, reason: notKernel }, 'sandbox.several-users-without-kernel-level');
+    logger.warn({ level, reason: notKernel }, 'sandbox.kernel-level-missed');
   // Before anything is written with a time.
   await databaseClock?.start(() => databaseTimeMs(store.read));
   parts.add('database clock', () => databaseClock?.stop());

@@ -94,7 +94,7 @@ test('without the kernel level one person runs code, and nobody else is let in u
   }
   // Who came in stays, and what they have goes on; no further step is made.
   await using started = await start('auto');
-  assert.match(started.service.output, /sandbox\.several-users-without-kernel-level/);
+  assert.match(started.service.output, /sandbox\.kernel-level-missed/);
   const path = `/v1/workspaces/${workspaceId}/members`;
   const joining = await started.service.api('POST', path, { user_id: userId });
   assert.deepEqual([joining.status, joining.body.code], [409, 'sandbox_required']);

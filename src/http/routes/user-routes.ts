@@ -30,7 +30,7 @@ export interface UserRouteOptions {
   store: Store;
   clock: Clock;
   quotas: QuotaGuard;
-  /** Throws where nobody may come in besides the first user. */
+  /** Throws where no user besides the first may be admitted. */
   admitPerson: () => void;
 }
 

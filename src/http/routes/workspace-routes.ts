@@ -34,7 +34,7 @@ export interface WorkspaceRouteOptions {
   store: Store;
   clock: Clock;
   quotas: QuotaGuard;
-  /** Throws where nobody may come in besides the first user. */
+  /** Throws where no user besides the first may be admitted. */
   admitPerson: () => void;
   /** Sources and workflows that use the account must run with what it is now. */
   onAccountChange: (accountId: string) => void;
@@ -244,7 +244,7 @@ function memberRoutes(app: App, { store, clock, onAccountChange, admitPerson }: 
       const member = await store.transaction(async (tx) => {
         await requireWorkspace(tx, callerOf(request), id, 'administer');
         const user = await findNamedUser(tx, body);
-        // Another role lets nobody in.
+        // Another role admits no one.
         if ((await findMember(tx, id, user.id)) === undefined) admitPerson();
         await putMember(
           tx,
