@@ -72,9 +72,9 @@ export async function createProcessRunner(options: ProcessRunnerOptions): Promis
         ...{ limits, folders, timer, logger },
         onUnattributedError: options.onUnattributedError ?? (() => undefined),
         packages: new LoadablePackages(options.packages, {
-          inMemory: confinement.level === 'seat-belt',
+          // The system loads addons from real files.
+          inMemory: confinement.level === 'seat-belt' && !shared.addons,
           whole: confinement.level === 'kernel',
-          addons: shared.addons,
         }),
       },
       (makeRoom) => new ProcessPool({ ...shared, confinement, makeRoom }),
