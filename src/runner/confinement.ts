@@ -42,7 +42,7 @@ export interface SandboxGrant {
    */
   scratch?: string;
   scratchBytesMax: number;
-  /** Further folders that it may read: npm packages of those whose code it will run. Not at the seat belt. */
+  /** Further folders that it may read: npm packages of those whose code it will run. At the seat belt only with `addons`. */
   packages?: readonly string[];
   /** Native addons may be loaded from there. They are beyond the permission model. */
   addons?: boolean;

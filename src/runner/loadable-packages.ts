@@ -27,20 +27,15 @@ export class LoadablePackages {
   readonly #source: PackageSource | undefined;
   readonly #lists: PackageFileLists | undefined;
   readonly #whole: boolean;
-  readonly #anyProcess: boolean;
 
   /**
    * `inMemory`: processes read no file and ask for those of packages. `whole`: a process gets only what is there when it starts, so all
-   * packages of a deployment have to be. `addons`: a process that may load native ones is started for that.
+   * packages of a deployment have to be.
    */
-  constructor(
-    source: PackageSource | undefined,
-    { inMemory, whole, addons }: { inMemory: boolean; whole: boolean; addons: boolean },
-  ) {
+  constructor(source: PackageSource | undefined, { inMemory, whole }: { inMemory: boolean; whole: boolean }) {
     this.#source = source;
     this.#lists = inMemory ? new PackageFileLists() : undefined;
     this.#whole = whole;
-    this.#anyProcess = inMemory && !addons;
   }
 
   /**
@@ -62,7 +57,7 @@ export class LoadablePackages {
     } catch (error) {
       return outcomeOf(error);
     }
-    const needs = this.#anyProcess ? { memoryMb } : { memoryMb, packages: [...new Set(folders)] };
+    const needs = this.#lists === undefined ? { memoryMb, packages: [...new Set(folders)] } : { memoryMb };
     const [opened, ...rest] = await Promise.all([
       this.#open(request.bundle),
       // One that cannot be had is missed when its code is called.

@@ -1,21 +1,18 @@
 import type { SandboxGrant } from './confinement.ts';
-import { packageFileBytesMax } from './protocol.ts';
 import { resourceLimits } from './resource-limits.ts';
 
 /**
  * Program and arguments that start the sandboxed process as Node confines it.
  *
- * The seat belt grants no file. Node checks a path before it opens it: whoever can rename or link something in one folder that is granted
+ * The seat belt grants no file (but packages, to code that may load native addons). Node checks a path before it opens it: whoever can rename or link something in one folder that is granted
  * reaches every file of the machine, and with /proc/self/mem switches the checks off. What stands for files there is in memory.
  */
 export function nodeCommand(grant: SandboxGrant): [string, string[]] {
   const { setpriv, prlimit, memoryMb, uid } = grant;
-  // It can open no file to write to; an addon that is in memory is one.
-  const fileBytesMax = mayLoadAddons(grant) ? packageFileBytesMax : 0;
   const [command = process.execPath, ...args] = [
     ...(prlimit === undefined
       ? []
-      : [prlimit, ...resourceLimits({ memoryMb, fileBytesMax, ownUser: uid !== undefined }), '--']),
+      : [prlimit, ...resourceLimits({ memoryMb, fileBytesMax: 0, ownUser: uid !== undefined }), '--']),
     ...(setpriv === undefined ? [] : [setpriv, '--pdeathsig', 'KILL', '--no-new-privs', '--']),
     process.execPath,
     ...nodeFlags(grant),
@@ -23,13 +20,9 @@ export function nodeCommand(grant: SandboxGrant): [string, string[]] {
   return [command, args];
 }
 
-function mayLoadAddons({ packages, addons }: Pick<NodeGrant, 'packages' | 'addons'>): boolean {
-  return packages !== undefined && addons === true;
-}
-
 /** Arguments of Node, with the program that it starts. */
 export function nodeFlags(grant: NodeGrant): string[] {
-  const withAddons = mayLoadAddons(grant);
+  const withAddons = grant.packages !== undefined && grant.addons === true;
   return [
     ...permissionFlags(grant, withAddons),
     // node:sqlite and node:ffi open files past the permission model.
@@ -50,11 +43,17 @@ type NodeGrant = Pick<SandboxGrant, 'level' | 'program' | 'scratch' | 'addons' |
   packages?: readonly string[] | undefined;
 };
 
-function permissionFlags({ level, scratch, bare }: NodeGrant, withAddons: boolean): string[] {
+function permissionFlags({ level, scratch, packages, bare }: NodeGrant, withAddons: boolean): string[] {
   if (level === 'off' || bare === true) return [];
   const addons = withAddons ? ['--allow-addons'] : [];
   // The walls are elsewhere, and every file that is there may be read. What is refused is a second line.
   if (level === 'kernel')
     return ['--permission', '--allow-fs-read=*', `--allow-fs-write=${scratch}`, ...addons];
-  return ['--permission', '--experimental-vfs', '--allow-fs-vfs', ...addons];
+  // What an addon does nobody checks, so that folders which nothing can be written to are no more than that.
+  const readable = withAddons ? (packages ?? []) : [];
+  return [
+    ...['--permission', '--experimental-vfs', '--allow-fs-vfs', ...addons],
+    // The last for what is below one that is not there yet: Node looks at the start only whether it is a folder.
+    ...readable.flatMap((folder) => [`--allow-fs-read=${folder}`, `--allow-fs-read=${folder}/*`]),
+  ];
 }

@@ -10,7 +10,7 @@ import { Homes } from './homes.ts';
 import { LoadablePackages, type ReadyCode } from './loadable-packages.ts';
 import { type CallAnswer, notStarted, serviceError } from './process-end.ts';
 import { processMemory } from './process-memory.ts';
-import { ProcessPool, scratchFolderOf } from './process-pool.ts';
+import { type ProcessPool, scratchFolderOf } from './process-pool.ts';
 import type {
   CallOptions,
   CallRequest,
@@ -83,9 +83,9 @@ export async function createProcessRunner(options: ProcessRunnerOptions): Promis
         ...{ limits, folders, timer, logger, clock: options.clock, addons },
         onUnattributedError: options.onUnattributedError ?? (() => undefined),
         packages: new LoadablePackages(options.packages, {
-          inMemory: confinement.level === 'seat-belt',
+          // The system loads addons from real files.
+          inMemory: confinement.level === 'seat-belt' && !addons,
           whole: confinement.level === 'kernel',
-          addons,
         }),
       },
       (makeRoom) => new ProcessPool({ ...shared, addons, confinement, makeRoom }),

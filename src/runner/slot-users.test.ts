@@ -1,12 +1,15 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
 import { describe, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { waitFor } from '../../test/support/wait-for.ts';
+import { findExecutable } from './sandbox-folders.ts';
 import { SlotUsers } from './slot-users.ts';
 
 const three = { first: 70_000, last: 70_002 };
+const setpriv = findExecutable('setpriv');
 const nobodyLeft = async () => new Map<number, number[]>();
 
 describe('the users of sandboxed processes', () => {
@@ -55,6 +58,42 @@ describe('the users of sandboxed processes', () => {
     assert.equal(users.take(), undefined);
     isLeft = false;
     await waitFor(() => users.take() === 70_000);
+    await users.close();
+  });
+
+  test('one of whom something comes up again is not given on', async () => {
+    const looks = [[], [1], [], []].map((pids) => new Map(pids.length === 0 ? [] : [[70_000, []]]));
+    let looked = 0;
+    const users = new SlotUsers({
+      range: { first: 70_000, last: 70_000 },
+      processesOf: async () => {
+        // Given on already by what the looks before found.
+        if (looked < looks.length) assert.equal(users.take(), undefined);
+        return looks[looked++] ?? new Map();
+      },
+      onLeft: () => {},
+    });
+    assert.equal(users.take(), 70_000);
+    users.release(70_000);
+    await waitFor(() => users.take() === 70_000);
+    assert.equal(looked, looks.length);
+    await users.close();
+  });
+
+  test('a program that has taken the rights of another user is ended as any other', {
+    skip: (process.getuid?.() !== 0 || setpriv === undefined) && 'not root, or no setpriv',
+  }, async () => {
+    const users = new SlotUsers({ onLeft: () => {} });
+    const user = users.take();
+    assert.ok(user !== undefined && setpriv !== undefined);
+    // As a set-uid program has them.
+    const args = ['--ruid', String(user), '--euid', '0', '/bin/sleep', '60'];
+    const child = spawn(setpriv, args, { detached: true, stdio: 'ignore' });
+    const status = (): Promise<string> => readFile(`/proc/${child.pid}/status`, 'utf8');
+    await waitFor(async () => (await status()).includes(`Uid:\t${user}\t0`));
+    const ended = once(child, 'exit');
+    users.release(user);
+    assert.deepEqual(await ended, [null, 'SIGKILL']);
     await users.close();
   });
 

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { readdir, stat } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { setTimeout } from 'node:timers/promises';
 import { startTimeOf } from './sandbox-folders.ts';
 
@@ -9,8 +9,10 @@ const manyUsers = { first: 2_010_000_000, last: 2_146_999_999 };
 const fewUsers = { first: 61_000, last: 65_533 };
 /** Ends of processes within this time are looked at together. */
 const sweepAfterMs = 100;
-/** What was ended is looked for again after this. */
+/** All are looked for again after this. */
 const sweepAgainMs = 1_000;
+/** Looks in a row that find nothing: a process that starts another one and ends can be missed by a single one. */
+const cleanLooksMin = 2;
 
 export interface UserRange {
   first: number;
@@ -29,8 +31,8 @@ export class SlotUsers {
   #untouched: number;
   /** Users whose processes are all gone, the longest unused first. */
   readonly #free: number[] = [];
-  /** Users of processes that have ended: whether something else of them was found. */
-  readonly #ending = new Map<number, boolean>();
+  /** Users of processes that have ended: whether something else of them was found, and how often nothing was since. */
+  readonly #ending = new Map<number, { isTold: boolean; cleanLooks: number }>();
   #sweeping: Promise<void> | undefined;
   readonly #closing = new AbortController();
 
@@ -62,7 +64,7 @@ export class SlotUsers {
 
   /** The process of a user has ended: whatever else is left of it is ended too. */
   release(user: number): void {
-    this.#ending.set(user, false);
+    this.#ending.set(user, { isTold: false, cleanLooks: 0 });
     this.#sweeping ??= this.#sweep().finally(() => {
       this.#sweeping = undefined;
     });
@@ -87,14 +89,18 @@ export class SlotUsers {
     const users = new Set(this.#ending.keys());
     const left = await this.#processesOf(users);
     for (const user of users) {
+      const ending = this.#ending.get(user);
+      if (ending === undefined) continue;
       const pids = left.get(user);
       if (pids === undefined) {
+        ending.cleanLooks += 1;
+        if (ending.cleanLooks < cleanLooksMin) continue;
         this.#ending.delete(user);
         this.#free.push(user);
         continue;
       }
-      if (this.#ending.get(user) === false) this.#onLeft({ user, pids });
-      this.#ending.set(user, true);
+      if (!ending.isTold) this.#onLeft({ user, pids });
+      Object.assign(ending, { isTold: true, cleanLooks: 0 });
       for (const pid of pids) kill(pid);
     }
   }
@@ -126,12 +132,15 @@ async function processesOf(users: ReadonlySet<number>): Promise<Map<number, numb
   const found = new Map<number, number[]>();
   for (const name of await readdir('/proc').catch(() => [])) {
     if (!/^\d+$/.test(name)) continue;
-    const uid = await stat(`/proc/${name}`).then(
-      (folder) => folder.uid,
-      () => undefined,
-    );
+    // Not the owner of the folder: that is who a set-uid program has become.
+    const status = await readFile(`/proc/${name}/status`, 'latin1').catch(() => '');
+    const [, ids = ''] = /^Uid:\s+(.*)$/m.exec(status) ?? [];
+    const uid = ids
+      .split(/\s+/)
+      .map(Number)
+      .find((id) => users.has(id));
     // A zombie runs no code, and some containers never reap one.
-    if (uid === undefined || !users.has(uid) || startTimeOf(Number(name)) === undefined) continue;
+    if (uid === undefined || startTimeOf(Number(name)) === undefined) continue;
     found.set(uid, [...(found.get(uid) ?? []), Number(name)]);
   }
   return found;

@@ -83,7 +83,7 @@ async function init(header: InitHeader, payload: Buffer): Promise<void> {
   if (header.probe?.bare !== true) refuseFunctions();
   if (header.memoryFiles !== undefined) {
     // The program itself could still be read.
-    process.permission.drop('fs.read');
+    if (header.packages === undefined) process.permission.drop('fs.read');
     const { mountMemoryFiles } = await import('./memory-mount.ts');
     mounted = mountMemoryFiles(header.memoryFiles);
   }
