@@ -34,8 +34,6 @@ export class Home {
   process: SandboxProcess | undefined;
   /** It takes no more deployments than it has. */
   isFull = false;
-  /** Calls whose code is evaluated first: until they begin, the process looks idle and is not. */
-  expected = 0;
   /** Bundles that were unloaded. Node keeps something of each. */
   unloads = 0;
   readonly #residents = new Map<string, Resident>();
@@ -48,11 +46,6 @@ export class Home {
     this.ownerId = own.ownerId;
     this.isShared = own.isShared;
     this.startedAtMs = own.startedAtMs;
-  }
-
-  /** No call is in it or about to be. */
-  get isIdle(): boolean {
-    return this.process?.idle === true && this.expected === 0;
   }
 
   get deploymentCount(): number {

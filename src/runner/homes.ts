@@ -214,7 +214,7 @@ export class Homes {
   #stateOf(home: Home): RunnerProcess['state'] {
     if (!this.#isTaking(home)) return 'leaving';
     if (home.process?.isBlocked === true) return 'blocked';
-    return home.isIdle ? 'idle' : 'busy';
+    return home.process?.idle === true ? 'idle' : 'busy';
   }
 
   /** Ends the calls of a deployment. Resolves when processes that it had for itself are gone. */
@@ -229,7 +229,7 @@ export class Homes {
         this.leave(home);
         process?.kill('forgotten', 'the deployment was ended');
       }
-      if (process !== undefined && !process.usable && process.idle) own.push(process.ended);
+      if (process?.endReason === 'forgotten') own.push(process.ended);
     }
     await Promise.all(own);
   }
@@ -239,7 +239,7 @@ export class Homes {
     let oldest: Home | undefined;
     for (const home of this.#taken()) {
       // One without code was just started for a call that is on its way.
-      if (!home.isIdle || home.process?.hasCode !== true) continue;
+      if (home.process?.idle !== true || !home.process.hasCode) continue;
       if (oldest?.process === undefined || home.process.lastUsedAtMs < oldest.process.lastUsedAtMs)
         oldest = home;
     }
@@ -260,7 +260,7 @@ export class Homes {
     if (home?.isShared !== true) return;
     const part = residentBytes / ((this.#options.limits.memoryMb + residentOverheadMb) * 1024 * 1024);
     home.isFull = part > fullPart;
-    if (part > replacedPart && home.isIdle) this.leave(home);
+    if (part > replacedPart && process.idle) this.leave(home);
   }
 
   /** Ends what was idle for long, and what has unloaded too much. */
@@ -268,7 +268,7 @@ export class Homes {
     const nowMs = this.#options.timer.nowMs();
     for (const home of this.#taken()) {
       const { process } = home;
-      if (process === undefined || !home.isIdle) continue;
+      if (process?.idle !== true) continue;
       home.unloadUnused();
       const isOld = nowMs - process.lastUsedAtMs > this.#options.limits.idleMs;
       if (isOld || home.unloads > unloadsMax) this.leave(home);

@@ -143,7 +143,8 @@ test('files, folders and links are counted, each once, and bytes are half of the
     const first = [fill(), made, code(() => fs.linkSync('/tmp/0', '/tmp/link'))];
     fs.rmSync('/tmp/1', { recursive: true }); fs.rmSync('/tmp/link');
     return [...first, code(() => fs.mkdirSync('/tmp/again')), code(() => fs.mkdirSync('/tmp/once-more'))];`);
-  assert.deepEqual(resultOf(outcome), ['ENOSPC', scratchFilesMax, 'done', 'done', 'ENOSPC']);
+  // The folder that is /tmp of the deployment is one of them.
+  assert.deepEqual(resultOf(outcome), ['ENOSPC', scratchFilesMax - 1, 'done', 'done', 'ENOSPC']);
   const wider = await wide.run(
     "const fs = require('fs'); const mb = Buffer.alloc(1024 * 1024); let n = 0; try { for (;;) { fs.appendFileSync('/tmp/a', mb); n += 1; } } catch (error) { return [error.code, n]; }",
   );

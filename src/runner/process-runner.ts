@@ -10,7 +10,7 @@ import { Homes } from './homes.ts';
 import { LoadablePackages, type ReadyCode } from './loadable-packages.ts';
 import { type CallAnswer, notStarted, serviceError } from './process-end.ts';
 import { processMemory } from './process-memory.ts';
-import { type ProcessPool, scratchFolderOf } from './process-pool.ts';
+import { ProcessPool, scratchFolderOf } from './process-pool.ts';
 import type {
   CallOptions,
   CallRequest,
@@ -222,33 +222,27 @@ class ProcessRunner implements Runner {
     if (process === undefined || this.#closing !== undefined || at.placing.forgotten || !process.usable)
       return this.#placeAgain(process, request, options, at);
     const { name, resident } = home.place(request);
-    if (!process.hasModule(name)) {
-      const loading = this.#loadInto(process, name, resident.place, request);
-      home.expected += 1;
-      const failed = await failureOfLoad(loading, signal);
-      home.expected -= 1;
-      if (failed !== undefined) {
-        if (failed.status === 'cancelled') return failed;
-        home.discard(resident, name);
-        this.#sawEnd(home, request, failed);
-        return this.#againIfTakenDown(failed, request, options, at);
+    const release = process.hasModule(name) ? undefined : process.reserve();
+    let answering: Promise<CallAnswer>;
+    try {
+      if (release !== undefined) {
+        const loading = this.#loadInto(process, name, resident.place, request);
+        const failed = await failureOfLoad(loading, signal);
+        if (failed?.status === 'cancelled') return failed;
+        if (failed !== undefined) {
+          home.discard(resident, name);
+          this.#sawEnd(home, request, failed);
+          return this.#againIfTakenDown(failed, request, options, at);
+        }
+        if (!process.usable || !process.hasModule(name) || at.placing.forgotten)
+          return this.#placeAgain(process, request, options, at);
       }
-      if (!process.usable || !process.hasModule(name) || at.placing.forgotten)
-        return this.#placeAgain(process, request, options, at);
+      if (this.#hasTooMany(process, request)) return this.#tooManyCalls();
+      answering = process.call(name, request, options);
+    } finally {
+      release?.();
     }
-    if (
-      process.callsInFlightOf(request.deploymentId) >= this.#limits.callsInFlightMax ||
-      process.backlogBytes > backlogBytesMax
-    ) {
-      return ended(
-        'cancelled',
-        serviceError(
-          `more than ${this.#limits.callsInFlightMax} calls of this deployment are in flight`,
-          'too_many_calls',
-        ),
-      );
-    }
-    const answer = await process.call(name, request, options);
+    const answer = await answering;
     home.unloadUnused();
     if (answer === notStarted) {
       this.#homes.leave(home);
@@ -256,6 +250,18 @@ class ProcessRunner implements Runner {
     }
     this.#sawEnd(home, request, answer);
     return this.#againIfTakenDown(answer, request, options, at);
+  }
+
+  #hasTooMany(process: SandboxProcess, { deploymentId }: CallRequest): boolean {
+    return (
+      process.callsInFlightOf(deploymentId) >= this.#limits.callsInFlightMax ||
+      process.backlogBytes > backlogBytesMax
+    );
+  }
+
+  #tooManyCalls(): CallOutcome {
+    const message = `more than ${this.#limits.callsInFlightMax} calls of this deployment are in flight`;
+    return ended('cancelled', serviceError(message, 'too_many_calls'));
   }
 
   /** Why a call is not placed, or not any more. */

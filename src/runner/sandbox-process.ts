@@ -184,9 +184,30 @@ export class SandboxProcess {
     void this.ready.then(() => clearTimeout(bootDeadline));
   }
 
-  /** No call is in flight. */
+  /** No call is in flight, or about to come. */
   get idle(): boolean {
-    return this.#calls.count === 0;
+    return this.#calls.count === 0 && this.#reservations === 0;
+  }
+
+  /**
+   * A call comes once its code is evaluated: in between the process is not idle, and is not ended to make room. The returned function
+   * is to be called when the call was made, or will not be.
+   */
+  reserve(): () => void {
+    this.#reservations += 1;
+    return () => {
+      this.#reservations -= 1;
+      this.#whenIdle();
+    };
+  }
+
+  #reservations = 0;
+
+  #whenIdle(): void {
+    if (!this.idle) return;
+    this.lastUsedAtMs = this.#timer.nowMs();
+    if (this.#retiring) this.kill('retired');
+    this.onIdle?.();
   }
 
   get callsInFlight(): number {
@@ -348,7 +369,7 @@ export class SandboxProcess {
     const error = serviceError('the deployment was ended', 'forgotten');
     if (this.#calls.countOf(deploymentId) === this.#calls.count) {
       for (const [, pending] of this.#calls.all) pending.decided = { status: 'cancelled', error };
-      if (!this.idle) this.kill('forgotten', 'the deployment was ended');
+      if (this.#calls.count > 0) this.kill('forgotten', 'the deployment was ended');
       return;
     }
     for (const [id, pending] of [...this.#calls.all])
@@ -360,7 +381,7 @@ export class SandboxProcess {
    * so does one that was heard of just now.
    */
   responds(withinMs: number): true | Promise<boolean> {
-    if (this.idle || this.#timer.nowMs() - this.#lastFrameAtMs <= quietMs) return true;
+    if (this.#calls.count === 0 || this.#timer.nowMs() - this.#lastFrameAtMs <= quietMs) return true;
     this.#sign ??= this.#askForSign(withinMs);
     return this.#sign.promise;
   }
@@ -626,10 +647,7 @@ export class SandboxProcess {
 
   #answer(id: number, pending: PendingCall, answer: CallAnswer): void {
     this.#calls.answer(id, pending, answer);
-    if (!this.idle) return;
-    this.lastUsedAtMs = this.#timer.nowMs();
-    if (this.#retiring) this.kill('retired');
-    this.onIdle?.();
+    this.#whenIdle();
   }
 
   #onGone(exitCode: number | null, exitSignal: NodeJS.Signals | null): void {
