@@ -4,6 +4,7 @@ import type { EgressDoor } from '#egress/egress-door.ts';
 import { attachEgressRelay, type EgressRelay } from '#egress/egress-relay.ts';
 import { Deferred } from '#lib/deferred.ts';
 import type { Logger } from '#lib/logger.ts';
+import { bytesText } from '#lib/units.ts';
 import type { HttpReply, UserCodeError } from './call-outcome.ts';
 import { readError } from './call-record.ts';
 import { type CallStart, CallsInFlight } from './calls-in-flight.ts';
@@ -446,7 +447,7 @@ export class SandboxProcess {
     if (this.#rawBytes > this.#limits.rawOutputBytesMax) {
       this.kill(
         'limit_exceeded',
-        `more than ${this.#limits.rawOutputBytesMax} bytes were written to stdout and stderr`,
+        `more than ${bytesText(this.#limits.rawOutputBytesMax)} were written to stdout and stderr`,
       );
     }
   }
@@ -537,7 +538,7 @@ export class SandboxProcess {
     try {
       pending.onRespond?.(reply);
     } catch (error) {
-      this.#logger.error({ err: error }, 'the receiver of an HTTP reply threw');
+      this.#logger.error({ err: error }, 'runner.reply-receiver-failed');
     }
   }
 
@@ -565,7 +566,7 @@ export class SandboxProcess {
       const error = readError(lengths, reader);
       reader.end();
       // Without the error: its texts are the component's, and may hold secrets that only its source knows.
-      this.#logger.info({ pid: this.pid, callId: id }, 'runner.uncaught');
+      this.#logger.info({ pid: this.pid, callId: id }, 'runner.uncaught-reported');
       // The harness ended the call itself; a forged frame ends it here.
       if (pending !== undefined)
         this.#answer(id, pending, pending.record.end('threw', error, this.#calls.elapsedMs(pending)));
@@ -582,7 +583,7 @@ export class SandboxProcess {
     try {
       this.onUnattributedError?.(error, deploymentId);
     } catch (cause) {
-      this.#logger.error({ err: cause }, 'the receiver of an error of no call threw');
+      this.#logger.error({ err: cause }, 'runner.error-receiver-failed');
     }
   }
 

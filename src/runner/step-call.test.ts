@@ -114,7 +114,7 @@ test('exports that are too large end the step with a message that names them, an
   const killsBefore = fixture.runner.stats().kills;
   const large = await step(`$.export('big', 'x'.repeat(50 * ${mb}));`, { deploymentId, module: 'c_1' });
   assert.equal(large.status, 'limit_exceeded');
-  assert.match(large.error?.message ?? '', /the export "big" is larger than 6291456 bytes/);
+  assert.match(large.error?.message ?? '', /the export "big" is larger than 6 MB/);
   const returned = await step(`return { list: Array.from({ length: 50 }, () => 'y'.repeat(${mb})) };`, {
     deploymentId,
     module: 'c_2',
@@ -194,7 +194,7 @@ test('$.send queues what is sent, in every form', async () => {
   assert.deepEqual([many.status, many.step?.sends.length], ['limit_exceeded', 100]);
   const large = await step(`for (let i = 0; i < 9; i++) $.send.http({ data: 'x'.repeat(65536) })`);
   assert.equal(large.status, 'limit_exceeded');
-  assert.match(large.error?.message ?? '', /\$\.send is larger than 524288 bytes/);
+  assert.match(large.error?.message ?? '', /\$\.send is larger than 512 KB/);
   assert.equal(
     (await step('$.send.http("x")')).error?.message,
     '$.send.http expects an object, found string',
@@ -228,7 +228,7 @@ test('$.respond answers once: text, JSON, bytes, and streams that are read to th
   const endless = await step(
     `await $.respond({ body: require('node:stream').Readable.from((function* () { for (;;) yield Buffer.alloc(65536); })()) });`,
   );
-  assert.match(endless.error?.message ?? '', /more than 6291456 bytes/);
+  assert.match(endless.error?.message ?? '', /more than 6 MB/);
   const bad = await step(`await $.respond({ status: 99 });`);
   assert.match(bad.error?.message ?? '', /^\$\.respond: status must be/);
   const badAndUnawaited = await step(`$.respond({ status: 99 });`);
