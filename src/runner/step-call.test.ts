@@ -228,7 +228,7 @@ test('$.respond answers once: text, JSON, bytes, and streams that are read to th
   const endless = await step(
     `await $.respond({ body: require('node:stream').Readable.from((function* () { for (;;) yield Buffer.alloc(65536); })()) });`,
   );
-  assert.match(endless.error?.message ?? '', /more than 6 MB/);
+  assert.match(endless.error?.message ?? '', /more than 6291456 bytes/);
   const bad = await step(`await $.respond({ status: 99 });`);
   assert.match(bad.error?.message ?? '', /^\$\.respond: status must be/);
   const badAndUnawaited = await step(`$.respond({ status: 99 });`);
