@@ -59,6 +59,7 @@ async function verify(session: Session): Promise<void> {
       const user = await api.data('GET', '/v1/users/me');
       return { state: 'ok', detail: `of ${String(user.username)}` };
     });
+    await check('sandbox level', () => checkSandboxLevel(api));
     await check('sandbox', () => checkSandbox(session, api));
   }
   await check('data folder', async () => checkFolder(session, url));
@@ -169,6 +170,17 @@ async function checkSandbox(session: Session, api: Api): Promise<readonly Check[
           }),
     },
   ];
+}
+
+async function checkSandboxLevel(api: Api): Promise<Result> {
+  const { sandbox } = (await api.call('GET', '/readyz')) as {
+    sandbox?: { level: string; reason: string | null };
+  };
+  if (sandbox === undefined) return { state: 'skipped', detail: 'only the admin of the instance is told' };
+  const { level, reason } = sandbox;
+  if (level === 'kernel') return { state: 'ok', detail: 'kernel: walls around every process of user code' };
+  const detail = reason === null ? level : `${level}, no kernel level: ${reason}`;
+  return { state: 'warning', detail: `${detail}; only people you trust may deploy code` };
 }
 
 /** The folder; otherwise why it cannot be looked at. */

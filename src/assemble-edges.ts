@@ -9,6 +9,7 @@ import { httpEndpoints } from '#ingress/http-endpoints.ts';
 import { startMailServer } from '#ingress/mail-service.ts';
 import { endpointKeyOfHost } from '#ingress/resolve-endpoint.ts';
 import { UploadedBodies } from '#ingress/uploaded-bodies.ts';
+import { admitPerson } from '#runner/admit-person.ts';
 import { LiveStreams } from '#streams/live-updates.ts';
 import { StreamSlots } from '#streams/stream-slots.ts';
 import { DashboardPages } from '#web/dashboard/dashboard-pages.ts';
@@ -17,7 +18,7 @@ import { emailAddress, emailDomain } from '#workflows/definitions/trigger-addres
 import type { Domain } from './assemble-domain.ts';
 import type { Platform } from './assemble-platform.ts';
 import { observeService } from './observe-service.ts';
-import { viewInstance } from './view-instance.ts';
+import { viewInstance, viewSandbox } from './view-instance.ts';
 
 export type Edges = Awaited<ReturnType<typeof assembleEdges>>;
 
@@ -113,6 +114,8 @@ export async function assembleEdges(platform: Platform, domain: Domain) {
     oauth1Signer: accounts.signer,
     accountChecker: accounts.checker,
     onAccountChange: domain.accountChanges.tell,
+    admitPerson: () => admitPerson({ setting: settings.sandbox, stats: runner.stats() }),
+    sandbox: () => viewSandbox(runner.stats()),
     connectByClient: connecting.connectByClient,
     connector: connecting.connector,
     redirectUri: () => connecting.connector.redirectUri(),

@@ -21,6 +21,7 @@ import { EventPruner } from '#events/prune-events.ts';
 import { OutcomeRecorder } from '#health/outcome-store.ts';
 import { ServiceDoor } from '#http/service-door.ts';
 import { firstStart } from '#identity/first-start.ts';
+import { hasSeveralUsers } from '#identity/user-store.ts';
 import { JobRegistry } from '#jobs/job-registry.ts';
 import { nextNodeId } from '#jobs/node-id.ts';
 import { databaseTimeMs } from '#jobs/node-store.ts';
@@ -80,7 +81,6 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
   parts.add('service door', () => door.close());
 
   const npm = await readNpmConfig(environment, homedir(), settings.extraCa);
-  const addons = settings.nativeAddons === 'allow';
   const packages = new PackageFolders({
     folder: join(settings.data, 'packages'),
     cache: join(settings.data, 'components', 'npm'),
@@ -94,7 +94,7 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
 
   const unattributedErrors = new Observers<[deploymentId: string, error: UserCodeError]>();
   const openRunner = createProcessRunner({
-    ...{ logger, clock, door, packages, addons },
+    ...{ logger, clock, door, packages, addons: settings.nativeAddons },
     ...{ policy: egress.policy, ...egress.trust },
     level: settings.sandbox,
     folder: settings.data,
@@ -106,6 +106,10 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
     runner: openRunner,
   });
   signal?.throwIfAborted();
+  const { level, notKernel } = runner.stats();
+  // They were let in before, or by a command of the operator: their code goes on running.
+  if (settings.sandbox === 'auto' && level !== 'kernel' && (await hasSeveralUsers(store.read)))
+    logger.warn({ level, reason: notKernel }, 'sandbox.several-users-without-kernel-level');
   // Before anything is written with a time.
   await databaseClock?.start(() => databaseTimeMs(store.read));
   parts.add('database clock', () => databaseClock?.stop());
@@ -123,7 +127,7 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
     npmConfig: npm,
   };
   const builder: ComponentBuilder = createComponentBuilder({
-    ...{ ...fromNpm, packages, addons, logger },
+    ...{ ...fromNpm, packages, addons: runner.stats().addons, logger },
     fetchText: (url, { signal }) =>
       guardedFetch(url, { dispatcher, maxBytes: componentFetchBytesMax, signal }),
   });

@@ -60,7 +60,6 @@ async function run(request: CorpusRequest): Promise<number> {
     const npmConfig = await readNpmConfig(environment, homedir(), settings.extraCa);
     const shared = { cacheFolder, registry: settings.npmRegistry, npmConfig, logger: silentLogger };
     const fetcher = new PackageFetcher(shared);
-    const addons = settings.nativeAddons === 'allow';
     const packageFolders = new PackageFolders({
       folder: join(cacheFolder, 'packages'),
       cache: join(cacheFolder, 'npm'),
@@ -68,18 +67,18 @@ async function run(request: CorpusRequest): Promise<number> {
       limits: defaultBuildLimits,
       logger: silentLogger,
     });
+    const policy = closedPolicy();
+    const runner = await createProcessRunner({
+      ...{ level: settings.sandbox, policy, folder: cacheFolder, packages: packageFolders },
+      ...{ logger: silentLogger, clock: systemClock, addons: settings.nativeAddons },
+      limits: { prewarmed: 1, refillIntervalMs: 0 },
+    });
     const builder = createComponentBuilder({
       ...shared,
-      ...{ packages: packageFolders, addons },
+      ...{ packages: packageFolders, addons: runner.stats().addons },
       fetchText: refuseUrl,
       // While some components wait for their process, others are built.
       limits: { concurrency: Math.min(request.concurrency, availableParallelism()) },
-    });
-    const policy = closedPolicy();
-    const runner = await createProcessRunner({
-      ...{ level: settings.sandbox, policy, folder: cacheFolder, packages: packageFolders, addons },
-      ...{ logger: silentLogger, clock: systemClock },
-      limits: { prewarmed: 1, refillIntervalMs: 0 },
     });
     const checked: CheckedPackage[] = [];
     const show = progressOn(process.stderr);

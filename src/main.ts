@@ -71,7 +71,10 @@ try {
   if (format === 'text') print(startSummary(app, { data: settings.data }));
   else
     logger.info(
-      { address, node, store, sandbox: sandbox.level, ownUsers: sandbox.ownUsers, version },
+      {
+        ...{ address, node, store, sandbox: sandbox.level, ownUsers: sandbox.ownUsers, version },
+        ...(sandbox.notKernel === undefined ? {} : { notKernel: sandbox.notKernel }),
+      },
       'service.ready',
     );
   print(welcome(app, { hasApi: settings.roles.includes('api') }));

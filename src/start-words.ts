@@ -10,7 +10,7 @@ export interface StartedService {
   version: string;
   node: string;
   store: 'sqlite' | 'postgres';
-  sandbox: { level: SandboxLevel; ownUsers: boolean };
+  sandbox: { level: SandboxLevel; ownUsers: boolean; notKernel?: string };
 }
 
 /** Printed on a terminal in place of the line `service.ready`. */
@@ -25,6 +25,9 @@ export function startSummary(
     `  Data     ${data}`,
     `  Store    ${store === 'sqlite' ? 'SQLite, in the data folder' : 'PostgreSQL'}`,
     `  Sandbox  ${sandboxWords(sandbox)}`,
+    ...(sandbox.notKernel === undefined
+      ? []
+      : [`           no kernel level: ${sandbox.notKernel}`, '           (docs/guides/secure.md)']),
     '',
   ].join('\n');
 }
@@ -32,7 +35,9 @@ export function startSummary(
 function sandboxWords({ level, ownUsers }: StartedService['sandbox']): string {
   if (level === 'off') return 'off: user code can do whatever the service can';
   const users = ownUsers ? ', each as a user of its own' : '';
-  return `on: separate processes${users}; no files; network as MILLRACE_EGRESS allows`;
+  const walls =
+    level === 'kernel' ? 'kernel: processes behind walls' : 'seat belt: processes confined by Node alone';
+  return `${walls}${users}; network as MILLRACE_EGRESS allows`;
 }
 
 /** The address and the key come last, where they are looked for. */

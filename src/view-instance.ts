@@ -8,7 +8,8 @@ import { queueDepths } from '#jobs/job-store.ts';
 import { nodeStates } from '#jobs/node-state-store.ts';
 import type { WorkerPool } from '#jobs/worker-pool.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';
-import type { Runner } from '#runner/runner.ts';
+import type { SandboxLevel } from '#runner/confinement.ts';
+import type { Runner, RunnerStats } from '#runner/runner.ts';
 import type { ClockStatus } from '#storage/database-clock.ts';
 import type { Store } from '#storage/store.ts';
 import type { LiveStreams } from '#streams/live-updates.ts';
@@ -38,7 +39,8 @@ export async function viewInstance(parts: InstanceParts): Promise<Instance> {
     diskOf(settings.data),
     nodesOf(parts),
   ]);
-  const { level, warm } = runner.stats();
+  const stats = runner.stats();
+  const { level, reason } = viewSandbox(stats);
   return {
     version: parts.version,
     node_version: process.version,
@@ -51,15 +53,24 @@ export async function viewInstance(parts: InstanceParts): Promise<Instance> {
     address: withoutUser(parts.publicUrl()),
     store: store.name,
     sandbox: level,
+    sandbox_reason: reason,
     memory_bytes: process.memoryUsage.rss(),
     disk,
     jobs: jobs.map(({ kind, state, jobs: count }) => ({ kind, state, count })),
     jobs_running: parts.pool.runningCount(),
     deliveries_sending: parts.deliveries.counts().sending,
     streams_open: parts.streams.count,
-    user_processes: warm,
+    user_processes: stats.warm,
     settings: viewSettings(settings, environment),
   };
+}
+
+/** At which level user code runs, and why it is not the kernel level where that was tried. */
+export function viewSandbox(stats: Pick<RunnerStats, 'level' | 'notKernel'>): {
+  level: SandboxLevel;
+  reason: string | null;
+} {
+  return { level: stats.level, reason: stats.notKernel ?? null };
 }
 
 function clockOf(status: ClockStatus | undefined): Instance['clock'] {

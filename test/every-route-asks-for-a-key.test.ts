@@ -88,6 +88,8 @@ describe('every route', () => {
       eventRates: untouchable('eventRates'),
       apiRequests: untouchable('apiRequests'),
       viewInstance: untouchable('viewInstance'),
+      sandbox: () => ({ level: 'seat-belt', reason: null }),
+      admitPerson: () => undefined,
       endpointUrl: () => undefined,
       quotas: untouchable('quotas'),
       dataStores: untouchable('dataStores'),

@@ -12,6 +12,7 @@ import { cpuSecondsSoFar } from './support/cpu-time.ts';
 import { keepReturnedDatabases } from './support/databases.ts';
 import { mariadbSkip } from './support/mariadb-server.ts';
 import { PostgresUnavailableError, startPostgres } from './support/postgres-server.ts';
+import { kernelSkip } from './support/sandbox-level.ts';
 import { startSharedServices } from './support/shared-services.ts';
 import { slowestFirst } from './support/slowest-first.ts';
 import { turnVariable } from './support/story-stores.ts';
@@ -32,7 +33,7 @@ import { TestReport } from './support/test-report.ts';
  * - `MILLRACE_TEST_DATABASE_URL` set: that server is used and none is started.
  * - `MILLRACE_TEST_PROGRAMS=` (empty): services under test start from their sources, as `npm start` does, not from what is
  *   bundled of these for the run (bundle-programs.ts). One story always starts from the sources: nobody-reads-the-log.
- * - `MILLRACE_TEST_REQUIRE_POSTGRES=1`, `_MARIADB=1`, `_CHROMIUM=1`: where the program is missing, the run fails instead of skipping
+ * - `MILLRACE_TEST_REQUIRE_POSTGRES=1`, `_MARIADB=1`, `_CHROMIUM=1`, `_BUBBLEWRAP=1`: where the program is missing, the run fails instead of skipping
  *   its tests.
  */
 const allTests = [
@@ -108,6 +109,11 @@ async function runFiles(): Promise<void> {
   await providePostgres();
   skipWithout('MariaDB', mariadbSkip(), process.env.MILLRACE_TEST_REQUIRE_MARIADB);
   skipWithout('Chromium', chromiumSkip(), process.env.MILLRACE_TEST_REQUIRE_CHROMIUM);
+  skipWithout(
+    'the kernel level of the sandbox',
+    await kernelSkip(),
+    process.env.MILLRACE_TEST_REQUIRE_BUBBLEWRAP,
+  );
   if (problems.length > 0 || stopped.signal.aborted) return;
   if (positionals.length === 0 || values.share) {
     const hasPostgres = process.env.MILLRACE_TEST_POSTGRES_UNAVAILABLE === undefined;

@@ -148,9 +148,9 @@ export const settingDefinitions = {
   nativeAddons: {
     env: 'MILLRACE_NATIVE_ADDONS',
     type: 'choice',
-    choices: ['refuse', 'allow'],
-    default: 'refuse',
-    text: 'allow: components may load native addons of their npm packages. These run outside the permission model of Node: only where everybody who deploys code is trusted with what the user of the sandbox may do.',
+    choices: ['auto', 'refuse', 'allow'],
+    default: 'auto',
+    text: 'Whether components may load native addons of their npm packages, which run outside the permission model of Node. auto: at the kernel level of the sandbox, whose walls hold them; refuse: nowhere; allow: at every level, only where everybody who deploys code is trusted with what the user of the sandbox may do.',
   },
   npmRegistry: {
     env: 'MILLRACE_NPM_REGISTRY',

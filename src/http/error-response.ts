@@ -50,6 +50,11 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
   method_not_allowed: { status: 405, meaning: 'The path exists with other methods; Allow lists them.' },
   request_timeout: { status: 408, meaning: 'The request did not arrive in time.' },
   conflict: { status: 409, meaning: 'What exists already stands in the way.' },
+  sandbox_required: {
+    status: 409,
+    meaning:
+      'Another person would come in, and user code runs at the seat belt because the kernel level does not work: the operator installs bubblewrap or sets MILLRACE_SANDBOX=seat-belt.',
+  },
   run_over: {
     status: 410,
     meaning:

@@ -56,6 +56,10 @@ export async function hasUsers(db: Db): Promise<boolean> {
   return (await db.selectFrom('users').select('id').limit(1).executeTakeFirst()) !== undefined;
 }
 
+export async function hasSeveralUsers(db: Db): Promise<boolean> {
+  return (await db.selectFrom('users').select('id').limit(2).execute()).length > 1;
+}
+
 /** Throws CallerError `conflict` when the username or the e-mail address is taken. */
 export async function insertUser(
   tx: Tx,

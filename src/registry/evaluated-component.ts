@@ -126,4 +126,5 @@ export function shapeFrom(outcome: DescribeOutcome, parameter: string): Componen
   return shape;
 }
 
-const addonsHint = ' (native addons are refused unless the service runs with MILLRACE_NATIVE_ADDONS=allow)';
+const addonsHint =
+  ' (native addons are refused here: they need the kernel level of the sandbox, or MILLRACE_NATIVE_ADDONS=allow)';

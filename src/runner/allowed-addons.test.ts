@@ -26,14 +26,14 @@ test('where native addons are allowed, the processes of the seat belt read its p
   };
   const code = "import kind from 'native'; export default { run: () => kind };";
   const bundle = { ...bundleOf(code, 'esm'), packages: { ownerId: 'u_test', lockfile: '' } };
-  for (const addons of [true, false]) {
+  for (const addons of ['allow', 'auto'] as const) {
     const fixture = await startRunnerFixture({ packages, addons });
     try {
       const outcome = await fixture.runner.call({
         ...{ deploymentId: 'dc_native', ownerId: 'u_test', bundle, revision: 1 },
         ...{ call: { kind: 'run', event: '{}' } as const, props: {}, db: {}, deadlineMs: 30_000 },
       });
-      if (addons) assert.equal(resultOf(outcome), 'function');
+      if (addons === 'allow') assert.equal(resultOf(outcome), 'function');
       else assert.equal(outcome.error?.code, 'ERR_DLOPEN_DISABLED');
     } finally {
       await fixture.close();

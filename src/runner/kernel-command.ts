@@ -61,9 +61,15 @@ function librariesOfNode(): readonly string[] {
   report.excludeNetwork = true;
   const { sharedObjects } = report.getReport() as unknown as { sharedObjects?: string[] };
   report.excludeNetwork = excludeNetwork;
-  ofNode = (sharedObjects ?? []).filter((path) => isLibrary(path));
+  const own = (sharedObjects ?? []).filter((path) => isLibrary(path));
+  const libc = own.find((path) => /^libc\.so\./.test(basename(path)));
+  const rest = libc === undefined ? [] : restOfLibc.map((name) => join(dirname(libc), name));
+  ofNode = [...own, ...rest.filter((path) => existsSync(path))];
   return ofNode;
 }
+
+/** Parts of the GNU C library that Node does without and native addons may not. */
+const restOfLibc = ['librt.so.1', 'libutil.so.1', 'libresolv.so.2', 'libmvec.so.1', 'libanl.so.1'];
 
 /** Libraries of another program, which the loader lists with this variable instead of starting it. */
 function librariesOf(program: string): string[] {

@@ -310,6 +310,7 @@ export class ProcessPool {
         ...(confinement.setpriv === undefined ? {} : { setpriv: confinement.setpriv }),
         ...(confinement.prlimit === undefined ? {} : { prlimit: confinement.prlimit }),
         ...(confinement.kernel === undefined ? {} : { kernel: confinement.kernel }),
+        ...(extra.probe?.bare === true ? { bare: true } : {}),
       });
       const { pid } = sandbox.child;
       if (pid !== undefined) folders.processStarted(pid);

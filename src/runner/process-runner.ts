@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import type { AddressPolicy } from '#egress/address-policy.ts';
 import type { EgressDoor } from '#egress/egress-door.ts';
 import type { Clock } from '#lib/clock.ts';
@@ -37,8 +38,10 @@ export interface ProcessRunnerOptions {
   extraCa?: string;
   /** Packages that bundles import from files; absent: such bundles do not load. */
   packages?: PackageSource;
-  /** Code may load the native addons of such packages, which no permission model confines. Default: it may not. */
-  addons?: boolean;
+  /**
+   * Whether code may load the native addons of such packages, which no permission model confines. auto: at the kernel level; absent: nowhere.
+   */
+  addons?: 'auto' | 'refuse' | 'allow';
   /** Data folder for the program, the list of processes and scratch folders. */
   folder: string;
   limits?: Partial<RunnerLimits>;
@@ -63,21 +66,26 @@ export async function createProcessRunner(options: ProcessRunnerOptions): Promis
     const extraCa = options.extraCa ?? '';
     const { policy, door, logger, timer = systemTimer } = options;
     const shared = {
-      ...{ program, folders, extraCa, limits, policy, timer, logger, addons: options.addons ?? false },
+      ...{ program, folders, extraCa, limits, policy, timer, logger },
       ...(door === undefined ? {} : { door }),
     };
-    const confinement = await findConfinement({ ...shared, level: options.level, distinctUsers });
+    const confinement = await findConfinement({
+      ...{ ...shared, level: options.level, distinctUsers, addons: false },
+      resultsFile: join(options.folder, 'sandbox-self-test.json'),
+    });
+    const addons =
+      options.addons === 'allow' || (options.addons === 'auto' && confinement.level === 'kernel');
     return new ProcessRunner(
       {
-        ...{ limits, folders, timer, logger },
+        ...{ limits, folders, timer, logger, addons },
         onUnattributedError: options.onUnattributedError ?? (() => undefined),
         packages: new LoadablePackages(options.packages, {
           // The system loads addons from real files.
-          inMemory: confinement.level === 'seat-belt' && !shared.addons,
+          inMemory: confinement.level === 'seat-belt' && !addons,
           whole: confinement.level === 'kernel',
         }),
       },
-      (makeRoom) => new ProcessPool({ ...shared, confinement, makeRoom }),
+      (makeRoom) => new ProcessPool({ ...shared, addons, confinement, makeRoom }),
       confinement,
     );
   } catch (error) {
@@ -116,6 +124,7 @@ class ProcessRunner implements Runner {
   readonly #limits: RunnerLimits;
   readonly #folders: SandboxFolders;
   readonly #logger: Logger;
+  readonly #addons: boolean;
   readonly #confinement: Confinement;
   readonly #onUnattributedError: (deploymentId: string, error: UserCodeError) => void;
   readonly #packages: LoadablePackages;
@@ -135,6 +144,7 @@ class ProcessRunner implements Runner {
       folders: SandboxFolders;
       timer: RunnerTimer;
       logger: Logger;
+      addons: boolean;
       onUnattributedError: (deploymentId: string, error: UserCodeError) => void;
       packages: LoadablePackages;
     },
@@ -144,6 +154,7 @@ class ProcessRunner implements Runner {
     this.#limits = own.limits;
     this.#folders = own.folders;
     this.#logger = own.logger;
+    this.#addons = own.addons;
     this.#confinement = confinement;
     this.#onUnattributedError = own.onUnattributedError;
     this.#packages = own.packages;
@@ -386,6 +397,7 @@ class ProcessRunner implements Runner {
   stats(): RunnerStats {
     return {
       level: this.#confinement.level,
+      addons: this.#addons,
       ownUsers: this.#confinement.distinctUsers,
       ...(this.#confinement.notKernel === undefined ? {} : { notKernel: this.#confinement.notKernel }),
       warm: [...this.#bindings.values()].filter((binding) => binding.process !== undefined).length,

@@ -104,6 +104,22 @@ export interface StepHeader {
 export interface ProbeRequest {
   /** A file of the machine that everybody there may read. */
   hostFile: string;
+  /** Try the ways out as well. */
+  attacks?: AttackTargets;
+  /** Try only these, and before anything that is refused inside: the process has no permission model. */
+  bare?: true;
+}
+
+/** What the attacks of the self-test aim at. */
+export interface AttackTargets {
+  servicePid: number;
+  /** A file of the machine that everybody there may read, and what is in it. */
+  canary: string;
+  secret: string;
+  /** Where the program is inside. */
+  program: string;
+  /** Somebody listens on this port of 127.0.0.1. */
+  port: number;
 }
 
 export interface InitHeader {

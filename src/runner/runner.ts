@@ -170,6 +170,8 @@ export interface RunnerStats {
   level: SandboxLevel;
   /** Each process runs as a user of its own. */
   ownUsers: boolean;
+  /** Code may load the native addons of its packages. */
+  addons: boolean;
   /** Why it is not the kernel level, where that was tried. */
   notKernel?: string;
   warm: number;

@@ -1,8 +1,11 @@
 import { getuid } from 'node:process';
+import { makeAttackTargets } from './attack-targets.ts';
 import type { Confinement } from './confinement.ts';
-import { findKernelTools } from './kernel-command.ts';
+import { findKernelTools, insidePaths } from './kernel-command.ts';
 import { type PoolOptions, ProcessPool } from './process-pool.ts';
+import type { ProbeRequest } from './protocol.ts';
 import { findExecutable, othersCanReach } from './sandbox-folders.ts';
+import { SelfTestResults, selfTestKey } from './self-test-results.ts';
 
 /** Whether the service is root and other users can reach the node binary. */
 export function mayUseDistinctUsers(): boolean {
@@ -12,6 +15,10 @@ export function mayUseDistinctUsers(): boolean {
 interface TestOptions extends Omit<PoolOptions, 'confinement' | 'makeRoom'> {
   level: 'auto' | 'require' | 'seat-belt' | 'off';
   distinctUsers: boolean;
+  /** Where it is kept what was proved. */
+  resultsFile: string;
+  /** For tests of walls with a hole. */
+  findTools?: typeof findKernelTools;
 }
 
 /**
@@ -52,16 +59,31 @@ async function kernelConfinement(options: TestOptions): Promise<Confinement | st
   // As root inside it could write what belongs to root in /proc/sys.
   if (getuid?.() === 0 && !distinctUsers)
     return `the service is root, and other users cannot reach ${process.execPath}: install Node where they can, or start the service as a user of its own`;
-  const kernel = findKernelTools(folders.program);
+  const { findTools = findKernelTools } = options;
+  const kernel = findTools(folders.program);
   if (typeof kernel === 'string') return kernel;
   const confinement: Confinement = {
     ...{ level: 'kernel', distinctUsers, setpriv: undefined, prlimit: undefined },
     kernel,
   };
-  const started = await startProbe(options, confinement);
-  if (!started.ready) return `no process could be started in namespaces of its own: ${started.reason}`;
+  const results = new SelfTestResults(options.resultsFile);
+  const key = selfTestKey(confinement, options.program);
+  // Together: one as code has it, and one without Node's permission model, in which the walls stand alone.
+  const [usual, bare] = await Promise.all([
+    startProbe(options, confinement),
+    results.has(key)
+      ? undefined
+      : startAttacks(options, confinement, { program: insidePaths.program, bare: true }),
+  ]);
+  const failed = [usual, bare].find((started) => started?.ready === false);
+  if (failed?.ready === false)
+    return `no process could be started in namespaces of its own: ${failed.reason}`;
   try {
-    checkReport(started.report);
+    if (usual.ready) checkReport(usual.report);
+    if (bare?.ready === true) {
+      checkAttacks(bare.report);
+      results.add(key);
+    }
     return confinement;
   } catch (error) {
     return (error as Error).message;
@@ -78,15 +100,24 @@ async function nodeConfinement(options: TestOptions): Promise<Confinement> {
     { level, distinctUsers: own, setpriv, prlimit: undefined },
     { level, distinctUsers: own, setpriv: undefined, prlimit: undefined },
   ]);
+  const results = new SelfTestResults(options.resultsFile);
   let reason = '';
   for (const confinement of candidates) {
-    const started = await startProbe(options, confinement);
+    const key = selfTestKey(confinement, options.program);
+    const isProved = level === 'off' || results.has(key);
+    const started = await (isProved
+      ? startProbe(options, confinement)
+      : startAttacks(options, confinement, { program: options.program }));
     if (!started.ready) {
       reason = started.reason;
       options.logger.warn({ confinement, reason }, 'runner.confinement_not_available');
       continue;
     }
     if (level !== 'off') checkReport(started.report);
+    if (!isProved) {
+      checkAttacks(started.report);
+      results.add(key);
+    }
     return confinement;
   }
   throw new Error(`no sandboxed process could be started: ${reason}`);
@@ -94,10 +125,28 @@ async function nodeConfinement(options: TestOptions): Promise<Confinement> {
 
 type Started = { ready: true; report: unknown } | { ready: false; reason: string };
 
-async function startProbe(options: TestOptions, confinement: Confinement): Promise<Started> {
+/** A process that tries the ways out; `bare`: without Node's permission model. */
+async function startAttacks(
+  options: TestOptions,
+  confinement: Confinement,
+  { program, ...rest }: { program: string; bare?: true },
+): Promise<Started> {
+  await using targets = await makeAttackTargets(options.folders.program);
+  const { servicePid, canary, secret, port } = targets;
+  return await startProbe(options, confinement, {
+    ...rest,
+    attacks: { servicePid, canary, secret, port, program },
+  });
+}
+
+async function startProbe(
+  options: TestOptions,
+  confinement: Confinement,
+  extra: Pick<ProbeRequest, 'attacks' | 'bare'> = {},
+): Promise<Started> {
   const pool = new ProcessPool({ ...options, confinement, makeRoom: () => false });
   try {
-    const process = pool.startProcess({ probe: { hostFile: import.meta.filename } });
+    const process = pool.startProcess({ probe: { hostFile: import.meta.filename, ...extra } });
     if (process instanceof Error) return { ready: false, reason: process.message };
     const said = await process.ready;
     if (said !== undefined) return { ready: true, report: said.report };
@@ -105,6 +154,12 @@ async function startProbe(options: TestOptions, confinement: Confinement): Promi
   } finally {
     await pool.close();
   }
+}
+
+function checkAttacks(report: unknown): void {
+  const { attacks } = report as { attacks?: { tried: number; through: string[] } };
+  if (attacks === undefined || attacks.tried === 0) throw new Error('the ways out were not tried');
+  if (attacks.through.length > 0) throw new Error(`the sandbox does not hold: ${attacks.through.join(', ')}`);
 }
 
 function checkReport(report: unknown): void {

@@ -18,6 +18,7 @@ describe('a data folder', { skip: process.platform === 'win32' && 'no modes on W
     const store = join(folder.path, 'millrace.sqlite');
     await writeFile(store, '');
     await mkdir(join(folder.path, 'backups'));
+    await writeFile(join(folder.path, 'sandbox-self-test.json'), '');
     await chmod(store, 0o644);
     await chmod(folder.path, 0o755);
     const { lines, logger } = collecting();

@@ -4,7 +4,7 @@ import type { Logger } from '#lib/logger.ts';
 
 /** What a data folder has; also of versions before this one, and where it is a disk of its own. */
 const ours =
-  /^(millrace\.sqlite.*|lock\.sqlite.*|pid|api-key.*|backups|restoring|components|packages|dashboard|program|run-\d+-\d+|lost\+found)$/;
+  /^(millrace\.sqlite.*|lock\.sqlite.*|pid|api-key.*|backups|restoring|components|packages|dashboard|program|sandbox-self-test\.json|run-\d+-\d+|lost\+found)$/;
 /** Files that tell secrets, or what people's events were. */
 const secret = /^(millrace\.sqlite.*|api-key.*)$/;
 const othersMay = 0o077;

@@ -220,6 +220,7 @@ describe('the command line', () => {
         clock: 'ok',
         'api key': 'ok',
         sandbox: 'ok',
+        'sandbox level': states['sandbox level'],
         'egress: cloud metadata': 'ok',
         // Services under test may call this machine.
         'egress: own machine': 'warning',

@@ -80,7 +80,15 @@ export class DeployerFixture {
       },
       forget: () => Promise.resolve(),
       releaseScratch: () => undefined,
-      stats: () => ({ level: 'off', ownUsers: false, warm: 0, prewarmed: 0, calls: 0, kills: 0 }),
+      stats: () => ({
+        level: 'off',
+        ownUsers: false,
+        addons: false,
+        warm: 0,
+        prewarmed: 0,
+        calls: 0,
+        kills: 0,
+      }),
       close: () => Promise.resolve(),
     };
     const bus = new EventBus(silentLogger);

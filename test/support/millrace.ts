@@ -5,6 +5,7 @@ import { after, before, describe } from 'node:test';
 import { borrowTestDatabase, postgresSkip, type TestDatabase } from './databases.ts';
 import { endWithProcess } from './end-with-process.ts';
 import { programFile } from './program-file.ts';
+import { kernelSkip, sandboxOfServices } from './sandbox-level.ts';
 import { ServiceClient, testApiKey } from './service-client.ts';
 import { type SharedService, sharedService } from './shared-services.ts';
 import { storesOfStory, turnVariable } from './story-stores.ts';
@@ -27,6 +28,8 @@ export interface MillraceOptions {
   dataFolder: string;
   databaseUrl?: string;
   environment?: Record<string, string>;
+  /** Program and arguments that start it, before those of Node. */
+  launcher?: readonly string[];
 }
 
 /** A real service: `node src/main.ts` as a child process on a free port of 127.0.0.1. */
@@ -45,6 +48,7 @@ export class Millrace extends ServiceClient {
   }
 
   static async start(options: MillraceOptions): Promise<Millrace> {
+    await kernelSkip();
     const child = Millrace.spawn(options);
     let output = '';
     let errors = '';
@@ -70,7 +74,11 @@ export class Millrace extends ServiceClient {
 
   /** Only spawns it, for tests of starts that fail. It never outlives this process. */
   static spawn(options: MillraceOptions): ChildProcess {
-    const child = spawn(process.execPath, ['--disable-sigusr1', programFile('src/main.ts')], {
+    const command = [
+      ...(options.launcher ?? []),
+      ...[process.execPath, '--disable-sigusr1', programFile('src/main.ts')],
+    ];
+    const child = spawn(command[0] ?? '', command.slice(1), {
       env: {
         PATH: process.env.PATH,
         HOME: process.env.HOME,
@@ -81,6 +89,8 @@ export class Millrace extends ServiceClient {
         MILLRACE_DATA: options.dataFolder,
         MILLRACE_API_KEY: testApiKey,
         MILLRACE_EGRESS: 'public,local',
+        // Stories have several users, who would not be let in where the kernel level does not work.
+        MILLRACE_SANDBOX: sandboxOfServices(),
         MILLRACE_NODE_LEASE: nodeLeaseSeconds,
         // Accounts of tests are not those of real providers.
         MILLRACE_ACCOUNT_CHECK_HOURS: '0',

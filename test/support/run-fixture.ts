@@ -107,7 +107,15 @@ export class RunFixture implements AsyncDisposable {
       call: (request, callOptions = {}) => this.#answer(request, callOptions),
       forget: () => Promise.resolve(),
       releaseScratch: () => undefined,
-      stats: () => ({ level: 'off', ownUsers: false, warm: 0, prewarmed: 0, calls: 0, kills: 0 }),
+      stats: () => ({
+        level: 'off',
+        ownUsers: false,
+        addons: false,
+        warm: 0,
+        prewarmed: 0,
+        calls: 0,
+        kills: 0,
+      }),
       close: () => Promise.resolve(),
     };
     const { clock, node, bus } = this;

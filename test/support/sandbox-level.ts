@@ -25,6 +25,11 @@ export async function kernelSkip(): Promise<string | false> {
   return reason;
 }
 
+/** `MILLRACE_SANDBOX` of services under test: the best there is, knowing that it may be the seat belt. */
+export function sandboxOfServices(): 'auto' | 'seat-belt' {
+  return process.env[skipVariable] === '' ? 'auto' : 'seat-belt';
+}
+
 async function findReason(): Promise<string | false> {
   const folder = await mkdtemp(join(tmpdir(), 'millrace-test-'));
   try {
@@ -40,6 +45,18 @@ async function findReason(): Promise<string | false> {
     return toError(error).message;
   } finally {
     await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** Does what starts runners at one level, in a file whose tests are about both. */
+export async function runAtLevel<T>(level: 'kernel' | 'seat-belt', work: () => Promise<T>): Promise<T> {
+  const before = process.env[levelVariable];
+  process.env[levelVariable] = level;
+  try {
+    return await work();
+  } finally {
+    if (before === undefined) delete process.env[levelVariable];
+    else process.env[levelVariable] = before;
   }
 }
 

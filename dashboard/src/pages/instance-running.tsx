@@ -14,10 +14,10 @@ const freeMin = { share: 0.05, bytes: 1024 ** 3 };
 const stores = { sqlite: 'SQLite, in the data folder', postgres: 'PostgreSQL' } as const;
 
 const sandboxes: Readonly<Record<Instance['sandbox'], { tone: string; text: string }>> = {
-  kernel: { tone: 'state good', text: 'User code has processes, files and a network of its own.' },
+  kernel: { tone: 'state good', text: 'Every process of user code has walls of the kernel around it.' },
   'seat-belt': {
     tone: 'state busy',
-    text: 'User code is kept from files and processes by Node; what the kernel level needs is missing on this machine.',
+    text: 'User code is kept from files and processes by Node alone: only people you trust may deploy code.',
   },
   off: { tone: 'state bad', text: 'User code may do whatever the service may: for development only.' },
 };
@@ -92,6 +92,9 @@ export function InstanceRunning({ instance }: { instance: Instance }) {
             </Fact>
             <Fact name="Sandbox">
               <span className={sandboxes[sandbox].tone}>{sandbox}</span> {sandboxes[sandbox].text}
+              {instance.sandbox_reason === null ? null : (
+                <div>No kernel level: {visible(instance.sandbox_reason)}</div>
+              )}
             </Fact>
             <Fact name="User code may connect to">
               <code className="break">{visible(egress)}</code>

@@ -1386,6 +1386,8 @@ export interface Instance {
   store: 'sqlite' | 'postgres';
   /** Isolation of user code */
   sandbox: 'kernel' | 'seat-belt' | 'off';
+  /** Why it is not the kernel level; null: it is, or another one was asked for */
+  sandbox_reason: string | null;
   /** That this process takes, those of user code not counted (integer) */
   memory_bytes: number;
   /** The file system of the data folder; null: the system does not say */
@@ -1615,7 +1617,18 @@ export interface PageParameters {
 
 /** Answer of `GET /healthz`. */
 export interface GetHealthAnswer {
-  status: 'ok' | 'ready';
+  status: 'ok';
+}
+
+/** Answer of `GET /readyz`. */
+export interface GetReadinessAnswer {
+  status: 'ready';
+  /** Isolation of user code; only with an API key of the admin of the instance */
+  sandbox?: {
+    level: 'kernel' | 'seat-belt' | 'off';
+    /** Why it is not the kernel level; null: it is, or another one was asked for */
+    reason: string | null;
+  };
 }
 
 /** Body of `POST /v1/users`. */

@@ -59,6 +59,7 @@ export type ErrorCode =
   | 'reply_too_large'
   | 'request_timeout'
   | 'run_over'
+  | 'sandbox_required'
   | 'sealed_value_damaged'
   | 'source_busy'
   | 'storage_full'

@@ -61,6 +61,7 @@ import type {
   GetDeliveryQuery,
   GetHealthAnswer,
   GetMyFlowQuery,
+  GetReadinessAnswer,
   GetWorkspaceFlowQuery,
   Instance,
   ListAccountAuditQuery,
@@ -195,7 +196,7 @@ export class Health {
    * `GET /readyz`
    * @throws MillraceError what the service refused, with its `code`
    */
-  readiness(options: RequestOptions = {}): Promise<GetHealthAnswer> {
+  readiness(options: RequestOptions = {}): Promise<GetReadinessAnswer> {
     return this.#transport.json({ method: 'GET', path: '/readyz', isPublic: true, isRepeatable: true }, options);
   }
 

@@ -3,6 +3,7 @@ import { Type } from 'typebox';
 import { unwritableReason } from '#health/node-health.ts';
 import { type App, OneOf } from '#http/route-support.ts';
 import { UnavailableError } from '#lib/errors.ts';
+import { type SandboxLevel, sandboxLevels } from '#runner/confinement.ts';
 import { pingStore } from '#storage/ping-store.ts';
 import type { Store } from '#storage/store.ts';
 
@@ -11,12 +12,35 @@ export interface HealthRouteParts {
   metrics: Registry;
   /** Why this process should get no work although its store can be reached. */
   unreadyReason?: () => string | undefined;
+  sandbox: () => SandboxView;
 }
 
-const Status = Type.Object({ status: OneOf(['ok', 'ready']) });
+/** At which level user code runs. */
+export interface SandboxView {
+  level: SandboxLevel;
+  /** Why it is not the kernel level; null: it is, or another one was asked for. */
+  reason: string | null;
+}
+
+const Readiness = Type.Object({
+  status: OneOf(['ready']),
+  sandbox: Type.Optional(
+    Type.Object(
+      {
+        level: OneOf(sandboxLevels),
+        reason: Type.Union([Type.String(), Type.Null()], {
+          description: 'Why it is not the kernel level; null: it is, or another one was asked for',
+        }),
+      },
+      { description: 'Isolation of user code; only with an API key of the admin of the instance' },
+    ),
+  ),
+});
+
+const Status = Type.Object({ status: OneOf(['ok']) });
 const tags = ['operations', 'addition'];
 
-export function healthRoutes(app: App, { store, metrics, unreadyReason }: HealthRouteParts): void {
+export function healthRoutes(app: App, { store, metrics, unreadyReason, sandbox }: HealthRouteParts): void {
   app.get(
     '/healthz',
     {
@@ -33,14 +57,15 @@ export function healthRoutes(app: App, { store, metrics, unreadyReason }: Health
   app.get(
     '/readyz',
     {
+      config: { takesKey: true },
       schema: {
         operationId: 'getReadiness',
         summary: 'Whether the store takes writes and the clock can be relied on; 503 when not',
         tags,
-        response: { 200: Status },
+        response: { 200: Readiness },
       },
     },
-    async () => {
+    async ({ caller }) => {
       try {
         await pingStore(store);
       } catch (cause) {
@@ -49,7 +74,8 @@ export function healthRoutes(app: App, { store, metrics, unreadyReason }: Health
       }
       const reason = unreadyReason?.();
       if (reason !== undefined) throw new UnavailableError('not_ready', reason);
-      return { status: 'ready' as const };
+      const isAdmin = caller?.isAdmin === true;
+      return { status: 'ready' as const, ...(isAdmin ? { sandbox: sandbox() } : {}) };
     },
   );
 

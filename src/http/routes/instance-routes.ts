@@ -49,6 +49,9 @@ const InstanceShape = Type.Object({
   address: Type.String({ description: 'Under which others reach it' }),
   store: OneOf(['sqlite', 'postgres']),
   sandbox: OneOf(sandboxLevels, { description: 'Isolation of user code' }),
+  sandbox_reason: Type.Union([Type.String(), Type.Null()], {
+    description: 'Why it is not the kernel level; null: it is, or another one was asked for',
+  }),
   memory_bytes: Type.Integer({ description: 'That this process takes, those of user code not counted' }),
   disk: Type.Union(
     [

@@ -30,6 +30,8 @@ export interface UserRouteParts {
   store: Store;
   clock: Clock;
   quotas: QuotaGuard;
+  /** Throws where nobody may come in besides the first user. */
+  admitPerson: () => void;
 }
 
 const userFields = {
@@ -103,6 +105,7 @@ export function userRoutes(app: App, parts: UserRouteParts): void {
       },
     },
     async (request) => {
+      parts.admitPerson();
       const { user, secret } = await createUser(store, request.body, clock);
       const shape = await freeUser(parts, user);
       return { data: selectFields(request, { ...shape, api_key: secret }) };

@@ -34,6 +34,8 @@ export interface WorkspaceRouteParts {
   store: Store;
   clock: Clock;
   quotas: QuotaGuard;
+  /** Throws where nobody may come in besides the first user. */
+  admitPerson: () => void;
   /** Sources and workflows that use the account must run with what it is now. */
   onAccountChange: (accountId: string) => void;
 }
@@ -200,7 +202,7 @@ function projectListRoutes(app: App, { store, clock }: WorkspaceRouteParts): voi
   );
 }
 
-function memberRoutes(app: App, { store, clock, onAccountChange }: WorkspaceRouteParts): void {
+function memberRoutes(app: App, { store, clock, onAccountChange, admitPerson }: WorkspaceRouteParts): void {
   app.get(
     '/:id/members',
     {
@@ -242,6 +244,8 @@ function memberRoutes(app: App, { store, clock, onAccountChange }: WorkspaceRout
       const member = await store.transaction(async (tx) => {
         await requireWorkspace(tx, callerOf(request), id, 'administer');
         const user = await findNamedUser(tx, body);
+        // Another role lets nobody in.
+        if ((await findMember(tx, id, user.id)) === undefined) admitPerson();
         await putMember(
           tx,
           store,

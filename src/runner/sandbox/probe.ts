@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { dirname } from 'node:path';
 import type { ProbeRequest } from '#runner/protocol.ts';
+import { runAttacks } from './attacks.ts';
 
 /** What a process could do that it must not. Values are error codes, or what succeeded. */
 export interface ProbeReport {
@@ -12,11 +13,18 @@ export interface ProbeReport {
   changeFolder: string;
   setFlags: string;
   signalService: string;
+  attacks: { tried: number; through: string[] };
 }
 
 /** Tries what the sandbox forbids, as code would that has just come. */
-export async function probeSandbox(scratch: string, { hostFile }: ProbeRequest): Promise<ProbeReport> {
+export async function probeSandbox(
+  scratch: string,
+  { hostFile, attacks, bare }: ProbeRequest,
+): Promise<Partial<ProbeReport>> {
+  const attacked = attacks === undefined ? {} : { attacks: await runAttacks(attacks, scratch) };
+  if (bare === true) return attacked;
   return {
+    ...attacked,
     readFile: codeOf(() => readFileSync(hostFile)),
     listFolder: codeOf(() => readdirSync(dirname(hostFile))),
     connect: await codeOfConnect(),

@@ -87,7 +87,7 @@ function standInFor(name: string): unknown {
   const fail = (): never => {
     throw Object.assign(
       new Error(
-        `${refusalOf(name).message}: the service would have to run with MILLRACE_NATIVE_ADDONS=allow`,
+        `${refusalOf(name).message}: the service would have to run with the kernel level of the sandbox, or MILLRACE_NATIVE_ADDONS=allow`,
       ),
       { code: refusedCode },
     );

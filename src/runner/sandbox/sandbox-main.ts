@@ -72,7 +72,7 @@ async function init(header: InitHeader, payload: Buffer): Promise<void> {
   const closed = closeInheritedDescriptors();
   // Bubblewrap sets it.
   delete process.env.PWD;
-  refuseFunctions();
+  if (header.probe?.bare !== true) refuseFunctions();
   if (header.memoryFiles !== undefined) {
     // The program itself could still be read.
     if (header.packages === undefined) process.permission.drop('fs.read');

@@ -1,0 +1,21 @@
+import { CallerError } from '#lib/errors.ts';
+import type { RunnerStats } from './runner.ts';
+
+/** What the operator set and what the machine gives. */
+export interface SandboxState {
+  setting: 'auto' | 'require' | 'seat-belt' | 'off';
+  stats: Pick<RunnerStats, 'level' | 'notKernel'>;
+}
+
+/**
+ * Throws CallerError `sandbox_required` where another person must not come in: code of one could reach what belongs to others, and nobody has
+ * decided that they trust each other.
+ */
+export function admitPerson({ setting, stats: { level, notKernel } }: SandboxState): void {
+  if (setting !== 'auto' || level === 'kernel') return;
+  throw new CallerError(
+    'sandbox_required',
+    `the kernel level of the sandbox does not work here (${notKernel ?? 'unknown reason'}), and without it code of one person can reach what belongs to another: install bubblewrap and restart the service, or set MILLRACE_SANDBOX=seat-belt where everybody who deploys code is trusted with everything`,
+    { level },
+  );
+}

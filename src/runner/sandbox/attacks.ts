@@ -1,0 +1,173 @@
+import { spawn } from 'node:child_process';
+import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, renameSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { connect } from 'node:net';
+import { basename, dirname, join, relative } from 'node:path';
+import type { AttackTargets } from '#runner/protocol.ts';
+
+/**
+ * Ways out of a sandbox, one for each class that hostile code has, tried by the self-test at the start. Each answers whether it got through.
+ * At the kernel level they run without Node's permission model, which is no wall.
+ */
+type Attack = (targets: AttackTargets, scratch: string) => boolean | Promise<boolean>;
+
+const attacks: Readonly<Record<string, Attack>> = {
+  'files by path': ({ canary, secret, servicePid }) =>
+    [canary, ...[1, servicePid, 'self'].map((pid) => join(`/proc/${pid}/root`, canary))].some((path) =>
+      reads(path, secret),
+    ),
+  'files by another working directory': ({ canary, secret }) => {
+    const before = process.cwd();
+    try {
+      process.chdir(dirname(canary));
+      return reads(basename(canary), secret);
+    } catch {
+      return false;
+    } finally {
+      if (process.cwd() !== before) process.chdir(before);
+    }
+  },
+  'files by a folder that is renamed': readThroughRenamed,
+  'writing files': ({ canary, program }) =>
+    [join(dirname(canary), 'written'), '/written', '/dev/written', program, process.execPath].some(writes),
+  'memory of other processes': ({ servicePid }) =>
+    [servicePid, ...otherPids()].some((pid) => opens(`/proc/${pid}/mem`) || opens(`/proc/${pid}/environ`)),
+  'signals to other processes': ({ servicePid }) => doesNotThrow(() => process.kill(servicePid, 0)),
+  'a program that outlives the call': startProgram,
+  'connections to loopback': ({ port }) => connects(port),
+  'the environment of the service': () =>
+    ['/proc/self/environ', '/proc/1/environ'].some((path) => environmentNames(path).some(isForeign)) ||
+    Object.keys(process.env).some(isForeign),
+};
+
+/** Names of the attacks that got through, and how many there were. */
+export async function runAttacks(
+  targets: AttackTargets,
+  scratch: string,
+): Promise<{ tried: number; through: string[] }> {
+  const through: string[] = [];
+  for (const [name, attack] of Object.entries(attacks))
+    if (await attack(targets, scratch)) through.push(name);
+  return { tried: Object.keys(attacks).length, through };
+}
+
+function reads(path: string, secret: string): boolean {
+  try {
+    return readFileSync(path, 'utf8') === secret;
+  } catch {
+    return false;
+  }
+}
+
+/** Nothing is written: what can be opened so can be changed. */
+function writes(path: string): boolean {
+  return doesNotThrow(() => closeSync(openSync(path, 'a')));
+}
+
+function opens(path: string): boolean {
+  return doesNotThrow(() => closeSync(openSync(path, 'r')));
+}
+
+function doesNotThrow(work: () => unknown): boolean {
+  try {
+    work();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const renameMs = 50;
+/** To and fro, while other threads walk: the kernel begins the walk again after the first. */
+const renames = 50;
+/** Steps of the walk along the path, within the longest path there is: time for the rename to come in between. */
+const steps = 1500;
+
+/**
+ * The path leads into the own folder as it is written. A folder on it is moved one level up while the kernel walks along it, and the same
+ * `..` lead out.
+ */
+async function readThroughRenamed({ canary, secret }: AttackTargets, scratch: string): Promise<boolean> {
+  try {
+    const [deep, high] = [join(scratch, 'deep', 'in'), join(scratch, 'in')];
+    mkdirSync(deep, { recursive: true });
+    const target = relative(dirname(scratch), canary);
+    const path = `${deep}${'/.'.repeat(steps)}/../../${target}`;
+    const deadline = performance.now() + renameMs;
+    while (performance.now() < deadline) {
+      const reading = Array.from({ length: 3 }, () => readFile(path, 'utf8').catch(() => ''));
+      for (let i = 0; i < renames; i += 1) {
+        renameSync(deep, high);
+        renameSync(high, deep);
+      }
+      const found = await Promise.all(reading);
+      if (found.includes(secret)) return true;
+    }
+  } catch {
+    // It does not even begin.
+  }
+  return false;
+}
+
+/** Those in sight but this one and the first of the namespace, which is bubblewrap's. */
+function otherPids(): number[] {
+  try {
+    return readdirSync('/proc')
+      .map(Number)
+      .filter((pid) => pid > 1 && pid !== process.pid);
+  } catch {
+    return [];
+  }
+}
+
+function startProgram(): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  try {
+    const child = spawn(process.execPath, ['-e', 'setTimeout(() => {}, 60_000)'], {
+      detached: true,
+      stdio: 'ignore',
+    });
+    child.on('error', () => resolve(false));
+    child.on('spawn', () => {
+      child.kill('SIGKILL');
+      resolve(true);
+    });
+  } catch {
+    resolve(false);
+  }
+  return promise;
+}
+
+const refusals = ['EPERM', 'EACCES', 'ERR_ACCESS_DENIED'];
+
+/** A socket that can be made is one too many, whether or not somebody answers. */
+function connects(port: number): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  const take = (error: NodeJS.ErrnoException): void => resolve(!refusals.includes(error.code ?? ''));
+  try {
+    const socket = connect({ host: '127.0.0.1', port });
+    socket.on('error', take);
+    socket.on('connect', () => {
+      socket.destroy();
+      resolve(true);
+    });
+  } catch (error) {
+    take(error as NodeJS.ErrnoException);
+  }
+  return promise;
+}
+
+function environmentNames(path: string): string[] {
+  try {
+    return readFileSync(path, 'utf8')
+      .split('\0')
+      .flatMap((entry) => (entry === '' ? [] : [entry.slice(0, entry.indexOf('='))]));
+  } catch {
+    return [];
+  }
+}
+
+/** Bubblewrap adds `PWD`. */
+function isForeign(name: string): boolean {
+  return name !== 'TZ' && name !== 'PWD';
+}
