@@ -9,6 +9,7 @@ import {
   createComponentBuilder,
   defaultBuildLimits,
 } from '#components/build-component.ts';
+import { BuilderWalls } from '#components/builder-walls.ts';
 import { npmConfigWith, readNpmConfig } from '#components/npm-config.ts';
 import { PackageFetcher } from '#components/package-fetcher.ts';
 import { PackageFolders } from '#components/package-folders.ts';
@@ -58,14 +59,15 @@ async function run(request: CorpusRequest): Promise<number> {
   const { cacheFolder, leave } = await openCache(request.cache, folder, settings.data);
   try {
     const npmConfig = await readNpmConfig(environment, homedir(), settings.extraCa);
-    const shared = { cacheFolder, registry: settings.npmRegistry, npmConfig, logger: silentLogger };
+    const walls = new BuilderWalls();
+    const shared = { cacheFolder, registry: settings.npmRegistry, npmConfig, logger: silentLogger, walls };
     const fetcher = new PackageFetcher(shared);
     const packageFolders = new PackageFolders({
       folder: join(cacheFolder, 'packages'),
       cache: join(cacheFolder, 'npm'),
       npm: npmConfigWith(npmConfig, settings.npmRegistry),
       limits: defaultBuildLimits,
-      logger: silentLogger,
+      ...{ logger: silentLogger, walls },
     });
     const policy = closedPolicy();
     const runner = await createProcessRunner({
@@ -73,6 +75,7 @@ async function run(request: CorpusRequest): Promise<number> {
       ...{ logger: silentLogger, clock: systemClock, addons: settings.nativeAddons },
       limits: { prewarmed: 1, refillIntervalMs: 0 },
     });
+    walls.raise(runner.kernel);
     const builder = createComponentBuilder({
       ...shared,
       ...{ packages: packageFolders, addons: runner.stats().addons },

@@ -4,7 +4,7 @@ import type { EgressDoor } from '#egress/egress-door.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { CallOutcome, UserCodeError } from './call-outcome.ts';
-import type { Confinement } from './confinement.ts';
+import type { Confinement, KernelTools } from './confinement.ts';
 import { LoadablePackages, type ReadyCode } from './loadable-packages.ts';
 import { type CallAnswer, notStarted, serviceError } from './process-end.ts';
 import { processMemory } from './process-memory.ts';
@@ -121,6 +121,7 @@ const housekeepingPolls = 10;
 const placementsMax = 3;
 
 class ProcessRunner implements Runner {
+  readonly kernel?: KernelTools;
   readonly #limits: RunnerLimits;
   readonly #folders: SandboxFolders;
   readonly #logger: Logger;
@@ -156,6 +157,7 @@ class ProcessRunner implements Runner {
     this.#logger = own.logger;
     this.#addons = own.addons;
     this.#confinement = confinement;
+    if (confinement.kernel !== undefined) this.kernel = confinement.kernel;
     this.#onUnattributedError = own.onUnattributedError;
     this.#packages = own.packages;
     this.#pool = makePool(() => this.#endLeastRecentlyUsed());
