@@ -1,5 +1,6 @@
 /**
  * Warm calls per second and cold starts of the runner, beside a plain call of the same function in this process.
+ * At each level of the sandbox that works here, one after the other.
  * Run: node bench/runner.bench.ts [seconds per row]
  */
 import { createHash } from 'node:crypto';
@@ -10,7 +11,7 @@ import { AddressPolicy } from '#egress/address-policy.ts';
 import { systemClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
 import { createProcessRunner } from '#runner/process-runner.ts';
-import type { Bundle, CallRequest } from '#runner/runner.ts';
+import type { Bundle, CallRequest, Runner } from '#runner/runner.ts';
 
 const seconds = Number(process.argv[2] ?? 3);
 
@@ -116,36 +117,50 @@ function plainCall(): Promise<void> {
 }
 
 const folder = await mkdtemp(join(tmpdir(), 'millrace-bench-'));
-const runner = await createProcessRunner({
-  level: 'auto',
-  policy: new AddressPolicy({ allow: ['public'], deny: () => [] }),
-  folder,
-  logger: silentLogger,
-  clock: systemClock,
-});
-try {
-  const rows = [await measure('plain call in process', 1, plainCall)];
-  for (const concurrency of [1, 10, 50]) {
-    rows.push(await measure('warm call, one process', concurrency, () => runner.call(request(0))));
-  }
-  for (const concurrency of [1, 10, 50]) {
-    rows.push(await measure('warm step, one process', concurrency, () => runner.call(stepRequest())));
-  }
-  console.table(rows);
 
+function openRunner(level: 'auto' | 'seat-belt', limits: { prewarmed?: number }): Promise<Runner> {
+  return createProcessRunner({
+    ...{ level, folder, limits },
+    policy: new AddressPolicy({ allow: ['public'], deny: () => [] }),
+    ...{ logger: silentLogger, clock: systemClock },
+  });
+}
+
+async function measureCalls(runner: Runner): Promise<void> {
+  const rows = [await measure('plain call in process', 1, plainCall)];
+  for (const concurrency of [1, 10, 50])
+    rows.push(await measure('warm call, one process', concurrency, () => runner.call(request(0))));
+  for (const concurrency of [1, 10, 50])
+    rows.push(await measure('warm step, one process', concurrency, () => runner.call(stepRequest())));
+  console.table(rows);
+}
+
+async function measureFirstCalls(what: string, runner: Runner, isReady: () => boolean): Promise<void> {
   const colds: number[] = [];
   for (let i = 1; i <= 20; i += 1) {
-    while (runner.stats().prewarmed === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    while (!isReady()) await new Promise((resolve) => setTimeout(resolve, 5));
     const start = performance.now();
     await runner.call(request(i));
     colds.push(performance.now() - start);
     await runner.forget(`dc_${i}`);
   }
   colds.sort((a, b) => a - b);
-  console.log(
-    `first call on a prewarmed process: p50 ${colds[10]?.toFixed(1)} ms, max ${colds.at(-1)?.toFixed(1)} ms`,
-  );
+  console.log(`${what}: p50 ${colds[10]?.toFixed(1)} ms, max ${colds.at(-1)?.toFixed(1)} ms`);
+}
+
+try {
+  for (const wanted of ['auto', 'seat-belt'] as const) {
+    const runner = await openRunner(wanted, {});
+    const { level } = runner.stats();
+    console.log(`level ${level}`);
+    await measureCalls(runner);
+    await measureFirstCalls('first call on a prewarmed process', runner, () => runner.stats().prewarmed > 0);
+    await runner.close();
+    const cold = await openRunner(wanted, { prewarmed: 0 });
+    await measureFirstCalls('first call that starts its process', cold, () => true);
+    await cold.close();
+    if (level !== 'kernel') break;
+  }
 } finally {
-  await runner.close();
   await rm(folder, { recursive: true, force: true });
 }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -12,6 +12,7 @@ import { untilLetGo, waitingCode } from '../../test/support/code-signals.ts';
 import {
   bundleOf,
   componentWith,
+  filesOfCode,
   pidTitled,
   processesOf,
   type RunnerFixture,
@@ -413,6 +414,22 @@ test('forget cancels the calls in flight and ends the process', async () => {
   await fixture.runner.forget('dc_forget');
   assert.equal((await pending).status, 'cancelled');
   assert.equal(startTimeOf(pid), undefined, 'the process is gone');
+});
+
+test('a process that has closed its descriptors is gone as well when forget resolves', async () => {
+  const waits = fixture.run(
+    `process.title = 'silent'; const held = Buffer.alloc(2e8, 1); require('fs').writeFileSync('/tmp/silent', '');
+     for (const descriptor of [1, 2, 3, 4, 5]) require('fs').closeSync(descriptor); for (;;) held[0] += 1;`,
+    { deploymentId: 'dc_silent' },
+  );
+  await waitFor(async () => (await filesOfCode(fixture, 'silent')).length > 0);
+  const pid = await pidTitled(fixture, 'silent');
+  await waitFor(() =>
+    readdirSync(`/proc/${pid}/fd`).every((descriptor) => !['3', '4', '5'].includes(descriptor)),
+  );
+  await fixture.runner.forget('dc_silent');
+  assert.equal(startTimeOf(pid), undefined);
+  await waits;
 });
 
 test('an aborted call ends as cancelled', async () => {

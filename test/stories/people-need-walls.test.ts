@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { after, before, test } from 'node:test';
 import { must } from '#lib/assert.ts';
+import { childrenOf } from '#runner/process-memory.ts';
 import { findExecutable } from '#runner/sandbox-folders.ts';
 import { runCommand } from '../support/command-line.ts';
 import { Millrace, type MillraceOptions, testApiKey } from '../support/millrace.ts';
@@ -34,7 +35,20 @@ async function start(
   options?: Partial<MillraceOptions>,
 ): Promise<{ service: Millrace } & AsyncDisposable> {
   const service = await Millrace.start(optionsFor(sandbox, options));
-  return { service, [Symbol.asyncDispose]: () => service.kill() };
+  return { service, [Symbol.asyncDispose]: () => stop(service) };
+}
+
+/** The service itself is told: bubblewrap would not pass it on. */
+async function stop(service: Millrace): Promise<void> {
+  const { pid, spawnfile } = service.process;
+  const [inner] = pid === undefined || spawnfile !== bwrap ? [] : childrenOf(pid);
+  if (inner === undefined) {
+    await service.stop();
+    return;
+  }
+  const exited = once(service.process, 'exit');
+  process.kill(inner, 'SIGTERM');
+  await exited;
 }
 
 async function verify(service: Millrace): Promise<{ state: string; detail: string } | undefined> {
