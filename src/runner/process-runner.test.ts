@@ -8,11 +8,10 @@ import { pino } from 'pino';
 import { AddressPolicy } from '#egress/address-policy.ts';
 import { systemClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
-import { untilLetGo, waitingCode } from '../../test/support/code-signals.ts';
+import { signal, signalled, untilLetGo, waitingCode } from '../../test/support/code-signals.ts';
 import {
   bundleOf,
   componentWith,
-  filesOfCode,
   pidTitled,
   processesOf,
   type RunnerFixture,
@@ -418,11 +417,11 @@ test('forget cancels the calls in flight and ends the process', async () => {
 
 test('a process that has closed its descriptors is gone as well when forget resolves', async () => {
   const waits = fixture.run(
-    `process.title = 'silent'; const held = Buffer.alloc(2e8, 1); require('fs').writeFileSync('/tmp/silent', '');
+    `process.title = 'silent'; const held = Buffer.alloc(2e8, 1); ${signal('silent')}
      for (const descriptor of [1, 2, 3, 4, 5]) require('fs').closeSync(descriptor); for (;;) held[0] += 1;`,
     { deploymentId: 'dc_silent' },
   );
-  await waitFor(async () => (await filesOfCode(fixture, 'silent')).length > 0);
+  await signalled('silent');
   const pid = await pidTitled(fixture, 'silent');
   await waitFor(() =>
     readdirSync(`/proc/${pid}/fd`).every((descriptor) => !['3', '4', '5'].includes(descriptor)),
