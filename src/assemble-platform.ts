@@ -4,6 +4,7 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { type ComponentBuilder, createComponentBuilder } from '#components/build-component.ts';
 import { defaultBuildLimits } from '#components/build-limits.ts';
+import { BuilderWalls } from '#components/builder-walls.ts';
 import { npmConfigWith, readNpmConfig } from '#components/npm-config.ts';
 import { PackageFetcher } from '#components/package-fetcher.ts';
 import { PackageFolders } from '#components/package-folders.ts';
@@ -78,12 +79,13 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
   parts.add('service door', () => door.close());
 
   const npm = await readNpmConfig(environment, homedir(), settings.extraCa);
+  const walls = new BuilderWalls();
   const packages = new PackageFolders({
     folder: join(settings.data, 'packages'),
     cache: join(settings.data, 'components', 'npm'),
     npm: npmConfigWith(npm, settings.npmRegistry),
     limits: defaultBuildLimits,
-    logger,
+    ...{ logger, walls },
     // Compared with the times of files, which are the machine's.
     clock: options.clock,
   });
@@ -103,6 +105,7 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
     runner: openRunner,
   });
   signal?.throwIfAborted();
+  walls.raise(runner.kernel);
   const { level, notKernel } = runner.stats();
   // They were let in before, or by a command of the operator: their code goes on running.
   if (settings.sandbox === 'auto' && level !== 'kernel' && (await hasSeveralUsers(store.read)))
@@ -124,14 +127,14 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
     npmConfig: npm,
   };
   const builder: ComponentBuilder = createComponentBuilder({
-    ...{ ...fromNpm, packages, addons: runner.stats().addons, logger },
+    ...{ ...fromNpm, packages, addons: runner.stats().addons, logger, walls },
     fetchText: (url, { signal }) =>
       guardedFetch(url, { dispatcher, maxBytes: componentFetchBytesMax, signal }),
   });
   parts.add('component builder', () => builder.close());
   const registry = new LocalRegistry(join(import.meta.dirname, '..', 'components'));
   const resolver = new ComponentResolver({ store, builder, runner, registry, clock });
-  const packageFetcher = new PackageFetcher({ ...fromNpm, logger });
+  const packageFetcher = new PackageFetcher({ ...fromNpm, logger, walls });
   parts.add('package fetcher', () => packageFetcher.close());
   const componentCatalogue = new ComponentCatalogue({ store, local: registry, fetcher: packageFetcher });
 

@@ -6,6 +6,7 @@ import { UsageError } from '#admin/admin-command-line.ts';
 import { type CorpusRequest, corpusHelp, readCorpusRequest } from '#admin/corpus-command.ts';
 import { type ComponentBuilder, createComponentBuilder } from '#components/build-component.ts';
 import { defaultBuildLimits } from '#components/build-limits.ts';
+import { BuilderWalls } from '#components/builder-walls.ts';
 import { npmConfigWith, readNpmConfig } from '#components/npm-config.ts';
 import { PackageFetcher } from '#components/package-fetcher.ts';
 import { PackageFolders } from '#components/package-folders.ts';
@@ -55,14 +56,15 @@ async function run(request: CorpusRequest): Promise<number> {
   const { cacheFolder, leave } = await openCache(request.cache, folder, settings.data);
   try {
     const npmConfig = await readNpmConfig(environment, homedir(), settings.extraCa);
-    const shared = { cacheFolder, registry: settings.npmRegistry, npmConfig, logger: silentLogger };
+    const walls = new BuilderWalls();
+    const shared = { cacheFolder, registry: settings.npmRegistry, npmConfig, logger: silentLogger, walls };
     const fetcher = new PackageFetcher(shared);
     const packageFolders = new PackageFolders({
       folder: join(cacheFolder, 'packages'),
       cache: join(cacheFolder, 'npm'),
       npm: npmConfigWith(npmConfig, settings.npmRegistry),
       limits: defaultBuildLimits,
-      logger: silentLogger,
+      ...{ logger: silentLogger, walls },
     });
     const policy = closedPolicy();
     const runner = await createProcessRunner({
@@ -70,6 +72,7 @@ async function run(request: CorpusRequest): Promise<number> {
       ...{ logger: silentLogger, clock: systemClock, addons: settings.nativeAddons },
       limits: { prewarmed: 1, refillIntervalMs: 0 },
     });
+    walls.raise(runner.kernel);
     const builder = createComponentBuilder({
       ...shared,
       ...{ packages: packageFolders, addons: runner.stats().addons },

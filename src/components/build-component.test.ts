@@ -7,6 +7,7 @@ import { CallerError, UnavailableError } from '#lib/errors.ts';
 import { silentLogger } from '#lib/logger.ts';
 import { HttpReceiver } from '../../test/support/http-receiver.ts';
 import { type FakePackage, startNpmRegistry } from '../../test/support/npm-registry.ts';
+import { wallsOfTests } from '../../test/support/sandbox-level.ts';
 import { createTempFolder, type TempFolder } from '../../test/support/temp-folder.ts';
 import {
   type BuiltBundle,
@@ -56,6 +57,7 @@ async function newBuilder(options: {
     npmConfig,
     fetchText,
     logger: silentLogger,
+    walls: wallsOfTests(folder.path),
     limits,
   });
 }

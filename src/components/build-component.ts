@@ -21,6 +21,7 @@ import { parsePackageSpecifier } from './builder/package-specifier.ts';
 import { errorOf, projectModules } from './builder-child.ts';
 import { BuilderPool } from './builder-pool.ts';
 import { readBuilderVersion } from './builder-version.ts';
+import type { BuilderWalls } from './builder-walls.ts';
 import { type BuiltBundle, hashOfBundle } from './built-bundle.ts';
 import { BundleCache, sha256 } from './bundle-cache.ts';
 import { BundlerProcess, providedFolder } from './bundler-process.ts';
@@ -100,6 +101,8 @@ export interface ComponentBuilderOptions {
   addons?: boolean;
   fetchText: FetchText;
   logger: Logger;
+  /** Absent: its processes have Node's permissions alone. */
+  walls?: BuilderWalls;
   limits?: Partial<BuildLimits>;
   clock?: Clock;
 }
@@ -152,7 +155,9 @@ class ProcessBuilder implements ComponentBuilder {
     });
     const { concurrency, waitingMax } = this.#limits;
     const buildsFolder = processFolderOf(join(this.#cacheFolder, 'builds'));
-    this.#installers = new WarmInstallers(options.logger);
+    const { logger, walls } = options;
+    const tools = { logger, ...(walls === undefined ? {} : { walls }) };
+    this.#installers = new WarmInstallers(tools);
     this.#trees = new PackageTrees({
       folder: buildsFolder,
       maxAgeMs: this.#limits.unpinnedMaxAgeMs,
@@ -160,7 +165,7 @@ class ProcessBuilder implements ComponentBuilder {
       logger: options.logger,
     });
     this.#pool = new BuilderPool({
-      start: () => BundlerProcess.start(buildsFolder, options.logger),
+      start: () => BundlerProcess.start(buildsFolder, tools),
       ...{ concurrency, waitingMax, what: 'components wait to be built' },
       logger: options.logger,
     });

@@ -2,14 +2,17 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createRequire } from 'node:module';
 import { dirname } from 'node:path';
-import type { Readable, Writable } from 'node:stream';
+import type { Duplex, Readable, Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
+import { AddressPolicy } from '#egress/address-policy.ts';
+import { attachEgressRelay } from '#egress/egress-relay.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { BuildTime } from './build-time.ts';
 import type { BuildProblem } from './builder/build-messages.ts';
 import { readMessages, writeMessage } from './builder/message-lines.ts';
-import { type BuilderProgram, builderFolder, builderProgram } from './builder-programs.ts';
+import { type BuilderProgram, builderFolder, builderProgram, relayArgument } from './builder-programs.ts';
+import { type BuilderGrant, BuilderWalls } from './builder-walls.ts';
 
 /** What is kept of a builder's stderr, for our log only. */
 const stderrBytesMax = 8 * 1024;
@@ -35,21 +38,39 @@ const commonFlags = [
   '--no-experimental-sqlite',
   '--no-experimental-ffi',
   '--max-old-space-size=768',
-  ...readGrants([builderFolder, projectModules, projectPackageFile]),
 ];
 
-export function readGrants(paths: readonly string[]): string[] {
-  return paths.map((path) => `--allow-fs-read=${path}`);
-}
+/** What programs are made of, where there is no file with all of it. */
+const ownModules = [
+  builderFolder,
+  projectModules,
+  projectPackageFile,
+  ...['../runner/sandbox/', '../lib/'].map((folder) => fileURLToPath(new URL(folder, import.meta.url))),
+];
 
-export function writeGrants(paths: readonly string[]): string[] {
-  return paths.map((path) => `--allow-fs-write=${path}`);
-}
+/** Anything, by address: what may be connected to is decided by name. */
+const anyAddress = new AddressPolicy({ allow: ['0.0.0.0/0', '::/0'], deny: () => [] });
 
-interface BuilderChildOptions {
-  flags: readonly string[];
-  cwd: string;
+/** What all builder processes of one part of the service are started with. */
+export interface BuilderProcessOptions {
   logger: Logger;
+  walls?: BuilderWalls;
+}
+
+interface BuilderChildOptions extends BuilderProcessOptions {
+  grant: BuilderGrant;
+  /** It connects to hosts that `allowHosts` names. */
+  connects?: true;
+}
+
+/** As Node's permission model has it. */
+function permissionFlags({ read, write, startsPrograms }: BuilderGrant, hasNetwork: boolean): string[] {
+  return [
+    ...[...read, ...write].map((path) => `--allow-fs-read=${path}`),
+    ...write.map((path) => `--allow-fs-write=${path}`),
+    ...(startsPrograms ? ['--allow-child-process'] : []),
+    ...(hasNetwork ? ['--allow-net'] : []),
+  ];
 }
 
 /** One confined process with a program of `./builder`, as messages: requests to it, answers (`Output`) from it. */
@@ -69,15 +90,38 @@ export class BuilderChild<Output> {
     return new BuilderChild<Output>(program, await builderProgram(program), options);
   }
 
-  private constructor(program: BuilderProgram, path: string, { flags, cwd, logger }: BuilderChildOptions) {
-    const child = spawn(process.execPath, [...commonFlags, ...flags, path], {
-      cwd,
+  /** `host:port` of all that it may connect to by way of the relay; nothing until they are named. */
+  #hosts: ReadonlySet<string> = new Set();
+
+  private constructor(program: BuilderProgram, path: string, options: BuilderChildOptions) {
+    const { logger, walls = new BuilderWalls(), connects = false } = options;
+    const isRelayed = connects && walls.areRaised;
+    const grant = { ...options.grant, read: [...ownModules, ...options.grant.read] };
+    const flags = permissionFlags(grant, connects && !isRelayed);
+    const [command, args] = walls.command({ ...grant, read: [...grant.read, path] }, [
+      ...[...commonFlags, ...flags, path],
+      ...(isRelayed ? [relayArgument] : []),
+    ]);
+    const child = spawn(command, args, {
+      cwd: grant.cwd,
       env: {},
-      stdio: ['pipe', 'ignore', 'pipe', 'pipe'],
+      stdio: ['pipe', 'ignore', 'pipe', 'pipe', ...(isRelayed ? (['pipe'] as const) : [])],
       windowsHide: true,
     });
     logger.debug({ program, child: child.pid }, 'builder.process-started');
-    const [input, , errors, output] = child.stdio as unknown as [Writable, null, Readable, Readable];
+    const [input, , errors, output, way] = child.stdio as unknown as [
+      ...[Writable, null, Readable, Readable],
+      Duplex | undefined,
+    ];
+    if (way !== undefined) {
+      way.on('error', () => {});
+      const relay = attachEgressRelay(way, {
+        policy: anyAddress,
+        permits: (host, port) => this.#permits(host, port),
+        onViolation: () => child.kill('SIGKILL'),
+      });
+      child.on('close', () => relay.close());
+    }
     let said = '';
     errors.on('data', (chunk: Buffer) => {
       if (said.length < stderrBytesMax) said += chunk.toString('utf8').slice(0, stderrBytesMax - said.length);
@@ -97,6 +141,16 @@ export class BuilderChild<Output> {
     this.#input = input;
     this.#logger = logger;
     this.#ended = ended;
+  }
+
+  /** Where it may connect to, for good. Without walls the process keeps to that itself (`limit-builder.ts`). */
+  allowHosts(hosts: ReadonlySet<string>): void {
+    if (this.#hosts.size === 0) this.#hosts = hosts;
+  }
+
+  #permits(host: string, port: number | undefined): boolean {
+    if (port !== undefined) return this.#hosts.has(`${host}:${port}`);
+    return [...this.#hosts].some((entry) => entry.slice(0, entry.lastIndexOf(':')) === host);
   }
 
   send(message: unknown): void {

@@ -5,6 +5,9 @@ import type { Plugin } from 'esbuild';
 import { type ChildProgram, ensureSharedProgram, isThere } from '#runner/program-file.ts';
 import { npmModules, resolveNpm } from './builder/load-npm.ts';
 
+/** Says to a program that its connections go by way of the service, on descriptor 4. */
+export const relayArgument = 'relayed';
+
 export type BuilderProgram = 'bundler' | 'installer' | 'scanner';
 
 export const builderFolder = fileURLToPath(new URL('./builder/', import.meta.url));
@@ -28,7 +31,10 @@ function programOf(name: BuilderProgram): ChildProgram {
   return {
     name,
     entry: `src/components/builder/${name}-main.ts`,
-    files: ['src/components/builder/*.ts', 'src/components/builder-programs.ts', 'package-lock.json'],
+    files: [
+      ...['src/components/builder/*.ts', 'src/components/builder-programs.ts', 'package-lock.json'],
+      ...['src/runner/sandbox/egress-*.ts', 'src/lib/*.ts'],
+    ],
     bundling: { plugins: [npmInside, esbuildOutside], minifyWhitespace: true },
   };
 }

@@ -1,10 +1,9 @@
 import { mkdir } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { CallerError } from '#lib/errors.ts';
-import type { Logger } from '#lib/logger.ts';
 import type { BuildTime } from './build-time.ts';
 import type { BundleRequest, BundlerInput, BundlerOutput, OwnFile } from './builder/build-messages.ts';
-import { BuilderChild, errorOf, problemOf, readGrants } from './builder-child.ts';
+import { BuilderChild, type BuilderProcessOptions, errorOf, problemOf } from './builder-child.ts';
 
 export const providedFolder = fileURLToPath(new URL('./provided/', import.meta.url)).replace(/[/\\]$/, '');
 
@@ -16,10 +15,11 @@ export class BundlerProcess {
   readonly #child: BuilderChild<BundlerOutput>;
 
   /** `buildsFolder` holds the folders that builds take packages from. */
-  static async start(buildsFolder: string, logger: Logger): Promise<BundlerProcess> {
+  static async start(buildsFolder: string, tools: BuilderProcessOptions): Promise<BundlerProcess> {
     await mkdir(buildsFolder, { recursive: true });
-    const flags = ['--allow-child-process', ...readGrants([buildsFolder, providedFolder])];
-    return new BundlerProcess(await BuilderChild.start('bundler', { flags, cwd: buildsFolder, logger }));
+    const read = [buildsFolder, providedFolder];
+    const grant = { read, write: [], startsPrograms: true, cwd: buildsFolder };
+    return new BundlerProcess(await BuilderChild.start('bundler', { ...tools, grant }));
   }
 
   private constructor(child: BuilderChild<BundlerOutput>) {

@@ -1,9 +1,9 @@
 import { mkdir } from 'node:fs/promises';
-import type { Logger } from '#lib/logger.ts';
 import type { BuildTime } from './build-time.ts';
 import type { FetchRequest, InstallerOutput, InstallRequest, PackageFile } from './builder/build-messages.ts';
 import type { Installed } from './builder/install-packages.ts';
-import { BuilderChild, errorOf, readGrants, writeGrants } from './builder-child.ts';
+import { allowedHosts } from './builder/install-rules.ts';
+import { BuilderChild, type BuilderProcessOptions, errorOf } from './builder-child.ts';
 
 export interface FetchedPackage {
   name: string;
@@ -21,23 +21,28 @@ type InstallerEnd = Exclude<InstallerOutput, { type: 'files' }>;
  */
 export class InstallerProcess {
   readonly #child: BuilderChild<InstallerOutput>;
-  readonly #logger: Logger;
+  readonly #logger: BuilderProcessOptions['logger'];
 
   /** `folders` is what it may read and write. */
-  static async start(folders: readonly string[], cwd: string, logger: Logger): Promise<InstallerProcess> {
-    const flags = ['--allow-net', ...readGrants(folders), ...writeGrants(folders)];
-    return new InstallerProcess(await BuilderChild.start('installer', { flags, cwd, logger }), logger);
+  static async start(
+    folders: readonly string[],
+    cwd: string,
+    tools: BuilderProcessOptions,
+  ): Promise<InstallerProcess> {
+    const grant = { read: [], write: folders, startsPrograms: false, cwd };
+    const child = await BuilderChild.start<InstallerOutput>('installer', { ...tools, grant, connects: true });
+    return new InstallerProcess(child, tools);
   }
 
-  private constructor(child: BuilderChild<InstallerOutput>, logger: Logger) {
+  private constructor(child: BuilderChild<InstallerOutput>, { logger }: BuilderProcessOptions) {
     this.#child = child;
     this.#logger = logger;
   }
 
   /** One that fetches packages by way of npm's cache in the folder `cache`. */
-  static async forFetching(cache: string, logger: Logger): Promise<InstallerProcess> {
+  static async forFetching(cache: string, tools: BuilderProcessOptions): Promise<InstallerProcess> {
     await mkdir(cache, { recursive: true });
-    return InstallerProcess.start([cache], cache, logger);
+    return InstallerProcess.start([cache], cache, tools);
   }
 
   get isUsable(): boolean {
@@ -77,6 +82,7 @@ export class InstallerProcess {
       if (message.type === 'files') onFiles(message.files);
       else resolve(message);
     };
+    this.#child.allowHosts(allowedHosts(request.npm));
     this.#child.send(request);
     const outcome = await this.#child.untilEnd(promise, time);
     this.#child.onMessage = () => {};
@@ -88,10 +94,10 @@ export class InstallerProcess {
 /** One install in a process of its own. */
 export async function runInstaller(
   request: InstallRequest,
-  { time, logger }: { time: BuildTime; logger: Logger },
+  { time, ...tools }: BuilderProcessOptions & { time: BuildTime },
 ): Promise<Installed> {
   await mkdir(request.cache, { recursive: true });
-  const installer = await InstallerProcess.start([request.folder, request.cache], request.folder, logger);
+  const installer = await InstallerProcess.start([request.folder, request.cache], request.folder, tools);
   try {
     return await installer.install(request, time);
   } finally {

@@ -5,6 +5,7 @@ import { pino } from 'pino';
 import { silentLogger } from '#lib/logger.ts';
 import { HttpReceiver } from '../../test/support/http-receiver.ts';
 import { startNpmRegistry } from '../../test/support/npm-registry.ts';
+import { wallsOfTests } from '../../test/support/sandbox-level.ts';
 import { createTempFolder, type TempFolder } from '../../test/support/temp-folder.ts';
 import { BuildTime } from './build-time.ts';
 import { InstallerProcess } from './installer-process.ts';
@@ -40,6 +41,7 @@ function watchedFetcher(options: { registry?: string; deadlineMs?: number } = {}
     if (program !== undefined && child !== undefined) pids[program]?.push(child);
   };
   const fetcher = new PackageFetcher({
+    walls: wallsOfTests(folder.path),
     cacheFolder: join(folder.path, 'cache'),
     registry: registry.url,
     logger: pino({ level: 'debug' }, { write }),
@@ -138,7 +140,9 @@ test('a scanner whose parser was ended by a text reads no other package', async 
 test('a process that fetched from one registry connects to no other', async () => {
   await using other = await HttpReceiver.start();
   const cache = join(folder.path, 'one-registry');
-  const installer = await InstallerProcess.forFetching(cache, silentLogger);
+  const installer = await InstallerProcess.forFetching(cache, {
+    ...{ logger: silentLogger, walls: wallsOfTests(folder.path) },
+  });
   const time = new BuildTime({
     what: 'fetching',
     limits: { cpuMs: 60_000, deadlineMs: 60_000 },

@@ -6,6 +6,7 @@ import type { NpmConfig, PackageFile, ScanOutput } from './builder/build-message
 import { filesInParts } from './builder/file-parts.ts';
 import { parsePackageSpecifier } from './builder/package-specifier.ts';
 import { BuilderPool, type WarmProcess } from './builder-pool.ts';
+import type { BuilderWalls } from './builder-walls.ts';
 import { type FetchedPackage, InstallerProcess } from './installer-process.ts';
 import { npmConfigWith } from './npm-config.ts';
 import { ScannerProcess } from './scanner-process.ts';
@@ -48,15 +49,17 @@ export class PackageFetcher {
     registry: string;
     npmConfig?: NpmConfig;
     logger: Logger;
+    walls?: BuilderWalls;
     deadlineMs?: number;
   }) {
     this.#npm = npmConfigWith(options.npmConfig, options.registry);
     this.#cache = join(resolve(options.cacheFolder), 'npm');
     this.#deadlineMs = options.deadlineMs;
-    const { logger } = options;
+    const { logger, walls } = options;
     this.#logger = logger;
-    this.#installers = this.#laneOf(() => InstallerProcess.forFetching(this.#cache, logger));
-    this.#scanners = this.#laneOf(() => ScannerProcess.start(logger));
+    const tools = { logger, ...(walls === undefined ? {} : { walls }) };
+    this.#installers = this.#laneOf(() => InstallerProcess.forFetching(this.#cache, tools));
+    this.#scanners = this.#laneOf(() => ScannerProcess.start(tools));
   }
 
   /**

@@ -9,6 +9,7 @@ import { reachableBase } from '#runner/sandbox-folders.ts';
 import { mayUseDistinctUsers } from '#runner/self-test.ts';
 import { BuildTime, type TimeLimits } from './build-time.ts';
 import type { NpmConfig } from './builder/build-messages.ts';
+import type { BuilderWalls } from './builder-walls.ts';
 import { sha256 } from './bundle-cache.ts';
 import { copyTree } from './copy-tree.ts';
 import { runInstaller } from './installer-process.ts';
@@ -33,6 +34,7 @@ export interface PackageFoldersOptions {
   limits: { packagesMax: number; packageFilesMax: number; packageBytesMax: number } & TimeLimits;
   bytesMax?: number;
   logger: Logger;
+  walls?: BuilderWalls;
   clock?: Clock;
 }
 
@@ -171,7 +173,7 @@ export class PackageFolders implements PackageSource {
   }
 
   async #install(packages: BundlePackages): Promise<void> {
-    const { cache, npm, limits, logger } = this.#options;
+    const { cache, npm, limits, logger, walls } = this.#options;
     const { packagesMax, packageFilesMax: filesMax, packageBytesMax: bytesMax } = limits;
     const { lockfile } = packages;
     let folder: string | undefined;
@@ -183,12 +185,14 @@ export class PackageFolders implements PackageSource {
         ...{ type: 'install' as const, folder, cache, npm, lockfile, specifiers: [], declared: {} },
         ...{ packagesMax, filesMax, bytesMax, nowMs: this.#clock.now() },
       };
-      await runInstaller(request, { time, logger }).catch((error: unknown) => {
-        // The same packages were installed in time before, so this is not the caller's mistake.
-        if (time.signal.aborted && error instanceof CallerError)
-          throw new UnavailableError('build_failed', error.message);
-        throw error;
-      });
+      await runInstaller(request, { time, logger, ...(walls === undefined ? {} : { walls }) }).catch(
+        (error: unknown) => {
+          // The same packages were installed in time before, so this is not the caller's mistake.
+          if (time.signal.aborted && error instanceof CallerError)
+            throw new UnavailableError('build_failed', error.message);
+          throw error;
+        },
+      );
       await this.#keep(packages, folder);
     } catch (error) {
       throw this.#unavailable(error, 'the packages could not be stored');

@@ -1,7 +1,6 @@
-import type { Logger } from '#lib/logger.ts';
 import type { BuildTime } from './build-time.ts';
 import type { ScanOutput, ScanRequest } from './builder/build-messages.ts';
-import { BuilderChild } from './builder-child.ts';
+import { BuilderChild, type BuilderProcessOptions } from './builder-child.ts';
 import { builderFolder } from './builder-programs.ts';
 
 /** A scanner without network or files, for packages that are read one after the other. */
@@ -9,9 +8,9 @@ export class ScannerProcess {
   readonly #child: BuilderChild<ScanOutput>;
   #isSpent = false;
 
-  static async start(logger: Logger): Promise<ScannerProcess> {
-    const flags = ['--allow-child-process'];
-    return new ScannerProcess(await BuilderChild.start('scanner', { flags, cwd: builderFolder, logger }));
+  static async start(tools: BuilderProcessOptions): Promise<ScannerProcess> {
+    const grant = { read: [], write: [], startsPrograms: true, cwd: builderFolder };
+    return new ScannerProcess(await BuilderChild.start('scanner', { ...tools, grant }));
   }
 
   private constructor(child: BuilderChild<ScanOutput>) {

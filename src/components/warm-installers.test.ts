@@ -33,7 +33,7 @@ test('installs of one owner share a process one after the other, others and thos
     const { program, child } = JSON.parse(line) as { program?: string; child?: number };
     if (program === 'installer' && child !== undefined) pids.push(child);
   };
-  const installers = new WarmInstallers(pino({ level: 'debug' }, { write }));
+  const installers = new WarmInstallers({ logger: pino({ level: 'debug' }, { write }) });
   const install = async (owner: string, name: string): Promise<string> => {
     const place = join(folder.path, owner);
     await mkdir(place, { recursive: true });

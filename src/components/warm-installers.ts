@@ -1,8 +1,8 @@
 import { mkdir } from 'node:fs/promises';
-import type { Logger } from '#lib/logger.ts';
 import type { BuildTime } from './build-time.ts';
 import type { InstallRequest } from './builder/build-messages.ts';
 import type { Installed } from './builder/install-packages.ts';
+import type { BuilderProcessOptions } from './builder-child.ts';
 import { InstallerProcess } from './installer-process.ts';
 
 /** An installer waits this long for the next install of its owner. */
@@ -24,13 +24,13 @@ interface Warm {
  * installer can reach its place and npm's cache, so each owner has a place, and no owner an installer of another one.
  */
 export class WarmInstallers {
-  readonly #logger: Logger;
+  readonly #programs: BuilderProcessOptions;
   /** The one that was used last comes last. */
   readonly #idle: Warm[] = [];
   readonly #stops = new Set<Promise<void>>();
 
-  constructor(logger: Logger) {
-    this.#logger = logger;
+  constructor(tools: BuilderProcessOptions) {
+    this.#programs = tools;
   }
 
   /** Runs one install; `request.folder` is in the folder `place`. After a failure the installer is ended. */
@@ -67,7 +67,7 @@ export class WarmInstallers {
     await mkdir(cache, { recursive: true });
     return {
       place,
-      installer: await InstallerProcess.start([place, cache], place, this.#logger),
+      installer: await InstallerProcess.start([place, cache], place, this.#programs),
       installs: 0,
     };
   }

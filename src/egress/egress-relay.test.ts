@@ -74,6 +74,27 @@ test('a child that speaks the protocol itself gains nothing: forbidden addresses
   assert.equal(accepted.length, 0);
 });
 
+test('a child that may ask for some hosts by name gets no others, neither connected nor looked up', async () => {
+  const asked: unknown[] = [];
+  const { child, relay } = await start(
+    `ask(1, { host: '127.0.0.1', port }); ask(3, { host: 'localhost', port }); ask(5, { host: '127.0.0.1', port: port + 1 });
+    ask(7, { lookup: 'localhost' }); ask(9, { lookup: '127.0.0.1' });
+    await until(() => [1, 3, 5, 7, 9].every((id) => frames.some((one) => one.id === id)));
+    fd4.destroy();
+    return Object.fromEntries([1, 3, 5, 7, 9].map((id) => { const one = frames.find((frame) => frame.id === id); return [id, one.type === ERROR ? JSON.parse(one.payload).code : one.type]; }));`,
+    {
+      permits: (host, to) => {
+        asked.push([host, to]);
+        return host === '127.0.0.1' && (to === undefined || to === port);
+      },
+    },
+  );
+  const opened = 2;
+  assert.deepEqual(await child.result(), { 1: opened, 3: 'EACCES', 5: 'EACCES', 7: 'EACCES', 9: opened });
+  assert.deepEqual(asked[3], ['localhost', undefined]);
+  relay.close();
+});
+
 const breaches: Record<string, string> = {
   garbage: `fd4.write(require('node:crypto').randomBytes(100_000));`,
   'a giant frame': `fd4.write(Buffer.from([0x7f, 0xff, 0xff, 0xff, 4, 0, 0, 0, 1]));`,

@@ -8,6 +8,8 @@ import { type LookupAll, lookupAll, resolveAndVet } from './resolve-address.ts';
 
 export interface EgressRelayOptions {
   policy: AddressPolicy;
+  /** What may be asked for by name, where that is not all; without a port it is looked up. */
+  permits?: (host: string, port: number | undefined) => boolean;
   /** Connections (and name look-ups) of one child at once; more are refused with EMFILE. Default 64. */
   maxConnections?: number;
   /** A connection without a byte either way for this long is closed with ETIMEDOUT. Default five minutes. */
@@ -90,6 +92,8 @@ class Relay {
         code: 'EMFILE',
         message: `too many open connections, at most ${this.connectionsMax} are allowed`,
       });
+    } else if (!this.#isPermitted(lookup ?? host, lookup === undefined ? port : undefined)) {
+      channel.fail({ code: 'EACCES', message: `${lookup ?? host} is not one of the hosts for this process` });
     } else if (lookup !== undefined) {
       this.#answerLookup(channel, lookup);
     } else if (host !== undefined && port !== undefined) {
@@ -98,6 +102,11 @@ class Relay {
       channel.fail({ code: 'EINVAL', message: 'expected a host and a port' });
     }
     return { data: () => {}, end: () => {}, closed: () => {} };
+  }
+
+  #isPermitted(host: string | undefined, port: number | undefined): boolean {
+    const { permits } = this.options;
+    return permits === undefined || host === undefined || permits(host, port);
   }
 
   /**

@@ -5,7 +5,7 @@ import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
 import { bytesText } from '#lib/units.ts';
 import type { CallOutcome, UserCodeError } from './call-outcome.ts';
-import type { Confinement } from './confinement.ts';
+import type { Confinement, KernelPrograms } from './confinement.ts';
 import type { Home } from './home.ts';
 import { Homes } from './homes.ts';
 import { LoadablePackages, type ReadyCode } from './loadable-packages.ts';
@@ -123,6 +123,7 @@ interface Placing {
 }
 
 class ProcessRunner implements Runner {
+  readonly kernel?: KernelPrograms;
   readonly #limits: RunnerLimits;
   readonly #folders: SandboxFolders;
   readonly #logger: Logger;
@@ -161,6 +162,7 @@ class ProcessRunner implements Runner {
     this.#logger = logger;
     this.#addons = own.addons;
     this.#confinement = confinement;
+    if (confinement.kernel !== undefined) this.kernel = confinement.kernel;
     this.#onUnattributedError = onUnattributedError;
     this.#packages = packages;
     this.#pool = makePool(() => this.#homes.endLeastRecentlyUsed());

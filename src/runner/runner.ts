@@ -1,6 +1,6 @@
 import type { BundleFormat } from '#storage/tables/component-tables.ts';
 import type { CallOutcome, HttpReply, LogLine, UserCodeError } from './call-outcome.ts';
-import type { SandboxLevel } from './confinement.ts';
+import type { KernelPrograms, SandboxLevel } from './confinement.ts';
 
 /**
  * Where user code runs. Promises:
@@ -12,6 +12,8 @@ import type { SandboxLevel } from './confinement.ts';
  * - after `close` no process of ours is left.
  */
 export interface Runner {
+  /** What the kernel level is made of, where that is active: for other processes that need walls. */
+  readonly kernel?: KernelPrograms;
   /** Evaluates a bundle in a throw-away process and says what it defines. */
   describe(request: DescribeRequest): Promise<DescribeOutcome>;
   /** Runs a hook, `run`, `additionalProps`, `eventNames` or options of a deployed component on its warm process. */

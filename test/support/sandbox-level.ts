@@ -2,10 +2,12 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { BuilderWalls } from '#components/builder-walls.ts';
 import { AddressPolicy } from '#egress/address-policy.ts';
 import { systemClock } from '#lib/clock.ts';
 import { toError } from '#lib/errors.ts';
 import { silentLogger } from '#lib/logger.ts';
+import { findKernelPrograms } from '#runner/kernel-command.ts';
 import { createProcessRunner } from '#runner/process-runner.ts';
 
 const levelVariable = 'MILLRACE_TEST_SANDBOX';
@@ -14,6 +16,16 @@ const skipVariable = 'MILLRACE_TEST_KERNEL_SKIP';
 /** The level of the sandbox that runners of this test file have. */
 export function levelOfTests(): 'kernel' | 'seat-belt' {
   return process.env[levelVariable] === 'kernel' ? 'kernel' : 'seat-belt';
+}
+
+/** Walls around builder processes, as high as the level of this test file. */
+export function wallsOfTests(folder: string): BuilderWalls {
+  const walls = new BuilderWalls();
+  if (levelOfTests() !== 'kernel') return walls;
+  const tools = findKernelPrograms(folder);
+  if (typeof tools === 'string') throw new Error(tools);
+  walls.raise(tools);
+  return walls;
 }
 
 /** Why tests at the kernel level cannot run here, which `npm test` finds out once for all files; false where they can. */

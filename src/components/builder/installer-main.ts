@@ -12,6 +12,7 @@ import { trustExtra } from './trust-extra.ts';
  * quarter of a second, 250 MB) is loaded here and nowhere else.
  */
 const answerFd = 3;
+const relayDescriptor = 4;
 /** Of the files in one message. A single file may be longer. */
 const partCharactersMax = 1024 * 1024;
 const output = createWriteStream('', { fd: answerFd });
@@ -26,6 +27,7 @@ async function answer(request: InstallRequest | FetchRequest): Promise<void> {
   try {
     // For good: a later request with other registries is refused them.
     if (!hasConnections) {
+      if (process.argv.includes('relayed')) await connectByService();
       limitConnections(allowedHosts(request.npm));
       trustExtra(request.npm);
     }
@@ -46,6 +48,12 @@ async function answer(request: InstallRequest | FetchRequest): Promise<void> {
     if (message.problem.kind === 'unavailable') console.error(error);
   }
   writeMessage(output, message);
+}
+
+/** There is no network here: the service connects, to the hosts of the same request. */
+async function connectByService(): Promise<void> {
+  const { installEgressShim } = await import('#runner/sandbox/egress-shim.ts');
+  installEgressShim(relayDescriptor, () => undefined);
 }
 
 /** A file of nothing but control characters is six times as long as JSON. */
