@@ -24,13 +24,13 @@ interface Warm {
  * installer can reach its place and npm's cache, so each owner has a place, and no owner an installer of another one.
  */
 export class WarmInstallers {
-  readonly #programs: BuilderProcessOptions;
+  readonly #options: BuilderProcessOptions;
   /** The one that was used last comes last. */
   readonly #idle: Warm[] = [];
   readonly #stops = new Set<Promise<void>>();
 
-  constructor(tools: BuilderProcessOptions) {
-    this.#programs = tools;
+  constructor(options: BuilderProcessOptions) {
+    this.#options = options;
   }
 
   /** Runs one install; `request.folder` is in the folder `place`. After a failure the installer is ended. */
@@ -67,7 +67,7 @@ export class WarmInstallers {
     await mkdir(cache, { recursive: true });
     return {
       place,
-      installer: await InstallerProcess.start([place, cache], place, this.#programs),
+      installer: await InstallerProcess.start([place, cache], place, this.#options),
       installs: 0,
     };
   }
