@@ -56,6 +56,10 @@ export class Home {
     return [...this.#residents.keys()];
   }
 
+  revisionOf(deploymentId: string): number | string | undefined {
+    return this.#residents.get(deploymentId)?.revision;
+  }
+
   has(deploymentId: string): boolean {
     return this.#residents.has(deploymentId);
   }

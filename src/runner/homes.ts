@@ -145,10 +145,15 @@ export class Homes {
     if (process === undefined) return this.noProcess(request.ownerId);
     home.process = process;
     this.#opened.set(process, home);
-    process.onUnattributedError = (error, deploymentId) => onUnattributedError(deploymentId, error);
+    process.onUnattributedError = (error, deploymentId) => {
+      onUnattributedError(deploymentId, error);
+      this.#setApartStray(home, deploymentId, error.message);
+    };
     process.onIdle = () => this.#options.pool.roomMayBeMade();
     process.onFault = () => this.leave(home);
     process.onLeftover = () => this.leave(home);
+    process.onStrayExit = (deploymentId) =>
+      this.#setApartStray(home, deploymentId, 'code that a call left behind ended the process');
     void process.ended.then(() => this.#gone(home));
     // A new revision came while this one started: the calls that wait for it still get it.
     if (!this.#isTaking(home)) setImmediate(() => process.retire());
@@ -177,13 +182,28 @@ export class Homes {
     this.#all.delete(home);
   }
 
+  /** Code that calls of this deployment left behind ended its process, or made it one to be replaced. */
+  #setApartStray(home: Home, deploymentId: string, reason: string): void {
+    const revision = home.revisionOf(deploymentId);
+    if (!home.isShared || revision === undefined) return;
+    const { ownerId } = home;
+    this.#setApart.addStray({ deploymentId, ownerId, revision }, { reason, atMs: this.#options.clock.now() });
+    this.#tellSetApart({ deploymentId, ownerId }, reason);
+  }
+
+  #tellSetApart(
+    { deploymentId, ownerId }: Pick<CallRequest, 'deploymentId' | 'ownerId'>,
+    reason: string,
+  ): void {
+    this.#options.logger.warn({ deployment: deploymentId, owner: ownerId, reason }, 'runner.set-apart');
+    for (const home of this.#all) if (home.isShared) home.drop(deploymentId);
+  }
+
   /** The code of this call ended its process: from now on it has one of its own. */
   setApart(request: CallRequest, reason: string): void {
     if (!this.#mayShare(request)) return;
     this.#setApart.add(request, { reason, atMs: this.#options.clock.now() });
-    const { deploymentId, ownerId } = request;
-    this.#options.logger.warn({ deployment: deploymentId, owner: ownerId, reason }, 'runner.set-apart');
-    for (const home of this.#all) if (home.isShared) home.drop(deploymentId);
+    this.#tellSetApart(request, reason);
   }
 
   /** Of the processes that take calls. */

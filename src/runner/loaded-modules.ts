@@ -15,6 +15,7 @@ interface Module {
 /** The bundles that one process has, by the names that they have there. */
 export class LoadedModules {
   readonly #modules = new Map<string, Module>();
+  readonly #deployments = new Set<string>();
 
   /** It was evaluated to its end. */
   has(name: string): boolean {
@@ -27,12 +28,18 @@ export class LoadedModules {
     if (existing !== undefined && existing !== true) return existing;
     const module: Module = { deploymentId, loaded: undefined, props: undefined, dynamic: undefined };
     this.#modules.set(name, module);
+    this.#deployments.add(deploymentId);
     const loaded = begin().then((answer) => {
       if (answer !== notStarted && answer.status === 'finished') module.loaded = true;
       return answer;
     });
     module.loaded = loaded;
     return loaded;
+  }
+
+  /** Code of more than one deployment has been here, and may have left something behind. */
+  get hasSeveralDeployments(): boolean {
+    return this.#deployments.size > 1;
   }
 
   /** The names among these that were here. */

@@ -35,7 +35,9 @@ export interface ProcessEnd {
   detail: string;
   /** Whose doing it was; undefined: of one of those in it, or of none. */
   culprit: PendingCall | undefined;
-  /** Several calls were in it, each of which may be to blame. */
+  /** It was the doing of code that an ended call left behind. */
+  isStray: boolean;
+  /** Several calls were in it, or code of several deployments: each may be to blame. */
   shared: boolean;
   /** When, by its timer. */
   atMs: number;
@@ -52,14 +54,14 @@ export function answerAtEnd(pending: PendingCall, end: ProcessEnd): CallAnswer {
     return outcome;
   }
   let status = statusOfEnd(end.reason);
-  const nobodyKnown = end.culprit === undefined && end.shared && isBlame(status);
+  const nobodyKnown = end.culprit === undefined && !end.isStray && end.shared && isBlame(status);
   // Code whose evaluation may be innocent is evaluated again, elsewhere.
   if (pending.isLoad && nobodyKnown) return notStarted;
   const unstarted = pending.unstartedTicks !== undefined;
   if (unstarted && end.reason !== 'protocol' && (isBlame(status) || end.reason === 'cancelled'))
     return notStarted;
   if (status === 'exited' && pending.isLoad) status = 'load_failed';
-  const ownDoing = end.culprit === undefined || end.culprit === pending;
+  const ownDoing = !end.isStray && (end.culprit === undefined || end.culprit === pending);
   if (!ownDoing || end.reason === 'cancelled') {
     if (pending.isLoad) return notStarted;
     const error = serviceError('another call in the same process ended the process', 'bystander');

@@ -234,3 +234,44 @@ test('code that does not load fails its own calls, and is evaluated anew by the 
   }
   assert.equal(await pid('dc_1'), first);
 });
+
+test('code that a call left behind, and that ends the process, is set apart, and not the call that runs at that time', async () => {
+  for (const late of [
+    'setTimeout(() => process.exit(1), 50);',
+    `setTimeout(() => { throw new Error('late'); }, 50);`,
+  ]) {
+    const { run, pid } = owner();
+    const shared = await pid('dc_good');
+    resultOf(await run('dc_late', late));
+    const runs = await run(
+      'dc_good',
+      'await new Promise((r) => setTimeout(r, 300)); return performance.timeOrigin',
+    );
+    assert.equal(runs.status, 'finished', JSON.stringify(runs.error));
+    const after = await pid('dc_good');
+    assert.notEqual(after, shared, 'the process was replaced');
+    const { setApart } = fixture.runner.processes();
+    assert.equal(setApart[0]?.deploymentId, 'dc_late');
+    assert.equal(
+      setApart.some(({ deploymentId }) => deploymentId === 'dc_good'),
+      false,
+    );
+    const own = { bundle: bundleOf(componentWith(late)) };
+    await run('dc_late', '', own);
+    assert.equal(await pid('dc_good'), after, 'it harms nobody any more');
+    assert.equal(await pid('dc_late', { revision: 2 }), after, 'another revision gets another chance');
+  }
+});
+
+test('a process that ends while one call is in it, for a reason that nobody knows, does not make that call guilty', async () => {
+  const { run, pid } = owner();
+  const shared = await pid('dc_good');
+  resultOf(await run('dc_late', `setTimeout(() => process.kill(process.pid, 'SIGKILL'), 50);`));
+  const runs = await run('dc_good', 'await new Promise((r) => setTimeout(r, 200)); return 1');
+  assert.equal(resultOf(runs), 1);
+  assert.equal(
+    fixture.runner.processes().setApart.some(({ deploymentId }) => deploymentId === 'dc_good'),
+    false,
+  );
+  assert.notEqual(await pid('dc_good'), shared);
+});

@@ -39,7 +39,7 @@ export const frameType = {
   hostCall: 24,
   /** A step asks for its deadline to begin anew. */
   refresh: 25,
-  /** The code of this call ends the process. */
+  /** The code of this call ends the process. Call id 0: of one that has ended, of the deployment that the header names. */
   exiting: 26,
   /** Code that was unloaded left something behind that goes on: the process is to be replaced. */
   leftover: 27,
@@ -195,6 +195,10 @@ export interface AnswerHeader {
 
 export interface ReleaseHeader {
   scratch: string;
+}
+
+export interface ExitingHeader {
+  deploymentId?: string;
 }
 
 export interface UnloadHeader {

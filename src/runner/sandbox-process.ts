@@ -21,6 +21,7 @@ import { threadsOf } from './process-memory.ts';
 import { outOfMemory, ProcessWatchdog } from './process-watchdog.ts';
 import {
   type CallHeader,
+  type ExitingHeader,
   FrameParser,
   frameType,
   fromSandboxFrameBytesMax,
@@ -82,6 +83,8 @@ export class SandboxProcess {
   onFault: (() => void) | undefined;
   /** Called with an error that no call caught and that belongs to none, and whose code it came from. */
   onUnattributedError: ((error: UserCodeError, deploymentId: string) => void) | undefined;
+  /** Called when code that calls of this deployment left behind ends the process. */
+  onStrayExit: ((deploymentId: string) => void) | undefined;
   /** Called when code that was unloaded goes on. */
   onLeftover: (() => void) | undefined;
   /** User code was sent to it. */
@@ -119,6 +122,8 @@ export class SandboxProcess {
   readonly #packageFiles: PackageFileServer;
   /** Whose doing the end of the process is; undefined: of one of those in it, or of none. */
   #culprit: PendingCall | undefined;
+  /** It ended by code that no call ran any longer. */
+  #isStrayExit = false;
 
   constructor(
     sandbox: SpawnedSandbox,
@@ -483,6 +488,13 @@ export class SandboxProcess {
       this.onLeftover?.();
       return;
     }
+    if (type === frameType.exiting && id === 0) {
+      const { deploymentId } = (header ?? {}) as ExitingHeader;
+      const culprit = this.#modules.deploymentNamed(deploymentId);
+      this.#isStrayExit = culprit !== undefined;
+      if (culprit !== undefined) this.onStrayExit?.(culprit);
+      return;
+    }
     if (type === frameType.uncaught) {
       this.#onUncaught(id, pending, header, payload);
       return;
@@ -626,7 +638,8 @@ export class SandboxProcess {
       reason: this.#reason,
       detail: this.#reasonDetail || 'the process was ended',
       culprit: this.#culprit,
-      shared: started.length > 1,
+      isStray: this.#culprit === undefined && this.#reason === undefined && this.#isStrayExit,
+      shared: started.length > 1 || this.#modules.hasSeveralDeployments,
       atMs: this.#timer.nowMs(),
     };
     for (const [id, pending] of calls) this.#answer(id, pending, answerAtEnd(pending, end));

@@ -3,11 +3,12 @@ import type { CallRequest, SetApartDeployment } from './runner.ts';
 /** Far more than a node has deployments that end their processes. Beyond, the one set apart first may share again. */
 const rememberedMax = 10_000;
 
-type Code = Pick<CallRequest, 'deploymentId' | 'ownerId' | 'module' | 'bundle'>;
+type Code = Pick<CallRequest, 'deploymentId' | 'ownerId' | 'module' | 'bundle' | 'revision'>;
 
 interface Culprit extends SetApartDeployment {
-  module: string | undefined;
-  hash: string;
+  /** The code at fault; undefined: some code of this revision. */
+  code: { module: string | undefined; hash: string } | undefined;
+  revision: number | string;
 }
 
 /**
@@ -17,24 +18,44 @@ interface Culprit extends SetApartDeployment {
 export class SetApart {
   readonly #culprits = new Map<string, Culprit>();
 
-  add(
-    { deploymentId, ownerId, module, bundle }: Code,
+  /** The code of this call did it. */
+  add({ module, bundle, ...rest }: Code, how: { reason: string; atMs: number }): void {
+    this.#add({ ...rest, code: { module, hash: bundle.hash } }, how);
+  }
+
+  /** Code that calls of the deployment left behind did it; which of it, nobody knows. */
+  addStray(
+    rest: Pick<Code, 'deploymentId' | 'ownerId' | 'revision'>,
+    how: { reason: string; atMs: number },
+  ): void {
+    this.#add({ ...rest, code: undefined }, how);
+  }
+
+  #add(
+    {
+      deploymentId,
+      ownerId,
+      revision,
+      code,
+    }: Pick<Culprit, 'deploymentId' | 'ownerId' | 'revision' | 'code'>,
     { reason, atMs }: { reason: string; atMs: number },
   ): void {
     this.#culprits.delete(deploymentId);
-    this.#culprits.set(deploymentId, { deploymentId, ownerId, reason, atMs, module, hash: bundle.hash });
+    this.#culprits.set(deploymentId, { deploymentId, ownerId, revision, code, reason, atMs });
     const [first] = this.#culprits.keys();
     if (this.#culprits.size > rememberedMax && first !== undefined) this.#culprits.delete(first);
   }
 
-  has({ deploymentId, module, bundle }: Code): boolean {
+  has({ deploymentId, module, bundle, revision }: Code): boolean {
     const culprit = this.#culprits.get(deploymentId);
     if (culprit === undefined) return false;
-    if (culprit.module === module && culprit.hash !== bundle.hash) {
-      this.#culprits.delete(deploymentId);
-      return false;
-    }
-    return true;
+    const { code } = culprit;
+    const isOther =
+      code === undefined
+        ? culprit.revision !== revision
+        : code.module === module && code.hash !== bundle.hash;
+    if (isOther) this.#culprits.delete(deploymentId);
+    return !isOther;
   }
 
   get count(): number {

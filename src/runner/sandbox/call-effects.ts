@@ -222,9 +222,11 @@ export class CallEffects {
     if (!this.#ended) this.#channel.postNow(encodeFrame(frameType.refresh, this.id, ''));
   }
 
-  /** The code of this call ends the process: none of the others that run in it is to blame. */
+  /** The code of this call ends the process, while it runs or afterwards: none of the others that run in it is to blame. */
   tellExit(): void {
+    const { deploymentId } = this.place;
     if (!this.#ended) this.#channel.postNow(encodeFrame(frameType.exiting, this.id, ''));
+    else this.#channel.postNow(encodeFrame(frameType.exiting, 0, jsonStringify({ deploymentId })));
   }
 
   finish(value: unknown, resultBytesMax: number, what = 'the returned value'): void {
