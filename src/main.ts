@@ -2,6 +2,7 @@ import { readSettings, SettingsError } from '#config/read-settings.ts';
 import { systemClock } from '#lib/clock.ts';
 import { logFormat, openLog } from '#lib/logger.ts';
 import { type RunningApp, startApp } from './app.ts';
+import { closeForeignDescriptors } from './close-foreign-descriptors.ts';
 import { startSummary, welcome } from './start-words.ts';
 
 /** The process: settings, start, wait for a signal, orderly stop. Exit codes: 0 stopped, 1 could not start or stop. */
@@ -19,6 +20,7 @@ if (major < oldestNode) {
   );
   process.exit(1);
 }
+const foreignDescriptors = closeForeignDescriptors(process.env);
 // What the service writes is nobody else's to read: the store, its backups, keys.
 process.umask(0o077);
 // A process of the same user could make Node open its debugger with this signal; with a listener it does not.
@@ -31,6 +33,8 @@ try {
   const settings = readSettings(process.env);
   const format = logFormat(settings.logFormat, process.stdout);
   const { logger, print } = openLog({ level: settings.logLevel, format });
+  if (foreignDescriptors.length > 0)
+    logger.info({ descriptors: foreignDescriptors }, 'service.foreign-descriptors-closed');
   const stopping = new AbortController();
   const starting = startApp({
     ...{ settings, logger, clock: systemClock, environment: process.env },

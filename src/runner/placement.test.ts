@@ -11,6 +11,7 @@ import {
   startRunnerFixture,
   stepRequest,
 } from '../../test/support/runner-fixture.ts';
+import { waitFor } from '../../test/support/wait-for.ts';
 import type { CallOutcome } from './call-outcome.ts';
 import type { CallOptions, CallRequest } from './runner.ts';
 
@@ -51,6 +52,11 @@ function owner() {
     return { outcome, go: () => held.resolve(), tries: () => tries };
   };
   return { ownerId, run, pid, waiting };
+}
+
+function isSetApart(ownerId: string, deploymentId: string): boolean {
+  const { setApart } = fixture.runner.processes();
+  return setApart.some((one) => one.ownerId === ownerId && one.deploymentId === deploymentId);
 }
 
 const brief = (outcome: CallOutcome): unknown => [outcome.status, outcome.error?.code, outcome.shared];
@@ -235,43 +241,39 @@ test('code that does not load fails its own calls, and is evaluated anew by the 
   assert.equal(await pid('dc_1'), first);
 });
 
+/** The body of a source that waits as long as its event says. */
+const waits = 'await new Promise((r) => setTimeout(r, event.ms)); return performance.timeOrigin';
+
 test('code that a call left behind, and that ends the process, is set apart, and not the call that runs at that time', async () => {
   for (const late of [
     'setTimeout(() => process.exit(1), 50);',
     `setTimeout(() => { throw new Error('late'); }, 50);`,
   ]) {
-    const { run, pid } = owner();
-    const shared = await pid('dc_good');
+    const { ownerId, run, pid } = owner();
+    const good = (ms: number) =>
+      run('dc_good', waits, { call: { kind: 'run', event: JSON.stringify({ ms }) } });
+    const shared = resultOf(await good(0));
     resultOf(await run('dc_late', late));
-    const runs = await run(
-      'dc_good',
-      'await new Promise((r) => setTimeout(r, 300)); return performance.timeOrigin',
-    );
+    const runs = await good(300);
     assert.equal(runs.status, 'finished', JSON.stringify(runs.error));
-    const after = await pid('dc_good');
+    await waitFor(() => isSetApart(ownerId, 'dc_late'));
+    assert.equal(isSetApart(ownerId, 'dc_good'), false);
+    const after = resultOf(await good(0));
     assert.notEqual(after, shared, 'the process was replaced');
-    const { setApart } = fixture.runner.processes();
-    assert.equal(setApart[0]?.deploymentId, 'dc_late');
-    assert.equal(
-      setApart.some(({ deploymentId }) => deploymentId === 'dc_good'),
-      false,
-    );
     const own = { bundle: bundleOf(componentWith(late)) };
     await run('dc_late', '', own);
-    assert.equal(await pid('dc_good'), after, 'it harms nobody any more');
+    assert.equal(resultOf(await good(0)), after, 'it harms no other');
     assert.equal(await pid('dc_late', { revision: 2 }), after, 'another revision gets another chance');
   }
 });
 
 test('a process that ends while one call is in it, for a reason that nobody knows, does not make that call guilty', async () => {
-  const { run, pid } = owner();
-  const shared = await pid('dc_good');
+  const { ownerId, run } = owner();
+  const good = (ms: number) =>
+    run('dc_good', waits, { call: { kind: 'run', event: JSON.stringify({ ms }) } });
+  const shared = resultOf(await good(0));
   resultOf(await run('dc_late', `setTimeout(() => process.kill(process.pid, 'SIGKILL'), 50);`));
-  const runs = await run('dc_good', 'await new Promise((r) => setTimeout(r, 200)); return 1');
-  assert.equal(resultOf(runs), 1);
-  assert.equal(
-    fixture.runner.processes().setApart.some(({ deploymentId }) => deploymentId === 'dc_good'),
-    false,
-  );
-  assert.notEqual(await pid('dc_good'), shared);
+  assert.equal((await good(200)).status, 'finished');
+  assert.equal(isSetApart(ownerId, 'dc_good'), false);
+  await waitFor(async () => resultOf(await good(0)) !== shared);
 });
