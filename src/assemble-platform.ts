@@ -1,6 +1,6 @@
 import { lookup } from 'node:dns/promises';
 import { readFile } from 'node:fs/promises';
-import { homedir } from 'node:os';
+import { homedir, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { type ComponentBuilder, createComponentBuilder } from '#components/build-component.ts';
 import { defaultBuildLimits } from '#components/build-limits.ts';
@@ -35,6 +35,7 @@ import { ComponentResolver } from '#registry/resolve-component.ts';
 import type { UserCodeError } from '#runner/call-outcome.ts';
 import { createProcessRunner } from '#runner/process-runner.ts';
 import type { Runner } from '#runner/runner.ts';
+import { memoryBudgetMbOf } from '#runner/runner-limits.ts';
 import { DatabaseClock } from '#storage/database-clock.ts';
 import { databaseHosts } from '#storage/database-host.ts';
 import { lockFolder } from '#storage/lock-folder.ts';
@@ -95,7 +96,11 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
     ...{ policy: egress.policy, ...egress.trust },
     level: settings.sandbox,
     folder: settings.data,
-    limits: { memoryMb: settings.runMemoryMb, dbBytesMax: settings.componentDbMaxKb * 1024 },
+    limits: {
+      memoryMb: settings.runMemoryMb,
+      memoryBudgetMb: memoryBudgetMbOf(Math.min(totalmem(), process.constrainedMemory() || totalmem())),
+      dbBytesMax: settings.componentDbMaxKb * 1024,
+    },
     onUnattributedError: unattributedErrors.tell,
   });
   const { store, runner } = await openTogether(parts, {

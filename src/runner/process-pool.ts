@@ -24,8 +24,8 @@ export interface PoolOptions {
   limits: RunnerLimits;
   timer: RunnerTimer;
   logger: Logger;
-  /** Ends one idle bound process to make room; false when there is none. */
-  makeRoom: () => boolean;
+  /** Ends the idle process that was not used for longest, of the owners with the highest rank; 0: of those none. */
+  endIdle: (rank: (ownerId: string) => number) => SandboxProcess | undefined;
 }
 
 /** What one deployment needs of its process. */
@@ -72,7 +72,7 @@ export class ProcessPool {
     this.#users = new SlotUsers({
       onLeft: (left) => options.logger.warn(left, 'runner.left_processes_killed'),
     });
-    this.#shares = new ProcessShares(options.limits.processesMax);
+    this.#shares = new ProcessShares(options.limits);
   }
 
   /** Starts to fill up. */
@@ -129,6 +129,22 @@ export class ProcessPool {
   /** Why `take` gave this owner none. */
   whyNone(ownerId: string): string {
     return this.#closed ? 'the service is stopping' : this.#shares.whyNone(ownerId);
+  }
+
+  sawMemory(process: SandboxProcess, privateBytes: number): void {
+    this.#shares.sawMemory(process, privateBytes);
+  }
+
+  /** Ends idle processes of owners who use too much memory. */
+  freeMemory(): void {
+    for (const { owners, bytes } of this.#shares.memoryToFree()) {
+      for (let left = bytes; left > 0; ) {
+        const process = this.#options.endIdle((ownerId) => (owners.has(ownerId) ? 1 : 0));
+        if (process === undefined) break;
+        left -= this.#shares.memoryOf(process);
+      }
+    }
+    this.roomMayBeMade();
   }
 
   /** Of each owner who waits once. */
@@ -209,12 +225,18 @@ export class ProcessPool {
       }
       if (this.#live.size >= limits.processesMax) {
         // The end of a process calls back here.
-        if (urgent && !this.#options.makeRoom() && special !== undefined)
+        if (urgent && !this.#makeRoom(eligible) && special !== undefined)
           this.#ready.shift()?.kill('retired');
         return;
       }
       this.#spawn(special, urgent);
     }
+  }
+
+  /** For the first of those who wait for whom there is some. */
+  #makeRoom(waiters: readonly Waiter[]): boolean {
+    const owners = new Set(waiters.map(({ ownerId }) => ownerId));
+    return [...owners].some((ownerId) => this.#options.endIdle(this.#shares.roomFor(ownerId)) !== undefined);
   }
 
   #fillLater(delayMs: number): void {

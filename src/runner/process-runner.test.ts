@@ -9,6 +9,7 @@ import { AddressPolicy } from '#egress/address-policy.ts';
 import { systemClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
 import { signal, signalled, untilLetGo, waitingCode } from '../../test/support/code-signals.ts';
+import { ManualTimer } from '../../test/support/manual-timer.ts';
 import {
   bundleOf,
   componentWith,
@@ -23,6 +24,7 @@ import { levelOfTests } from '../../test/support/sandbox-level.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import type { CallOutcome, HttpReply } from './call-outcome.ts';
 import { createProcessRunner } from './process-runner.ts';
+import type { CallOptions } from './runner.ts';
 import { reachableBase, startTimeOf } from './sandbox-folders.ts';
 
 let fixture: RunnerFixture;
@@ -554,6 +556,47 @@ test('a call that gets no process says whose runs have them', async () => {
     stop.abort();
     await outcome;
   } finally {
+    await own.close();
+  }
+});
+
+test('memory beyond the share of an owner ends its own idle processes, and it gets no further one until it uses less', async () => {
+  const timer = new ManualTimer();
+  const limits = { memoryBudgetMb: 400, waitingMax: 0, prewarmed: 1 };
+  const own = await startRunnerFixture({ timer, limits });
+  const stop = new AbortController();
+  const call = async (ownerId: string, deploymentId: string, body: string, options: CallOptions = {}) => {
+    await waitFor(() => own.runner.stats().prewarmed === 1);
+    return own.run(body, { ownerId, deploymentId, isolated: true }, options);
+  };
+  const deployments = () => own.runner.processes().processes.flatMap(({ deploymentIds }) => deploymentIds);
+  try {
+    const birth = 'return performance.timeOrigin';
+    const other = resultOf(await call('u_other', 'dc_other', birth));
+    await call('u_large', 'dc_idle', birth);
+    const filled = Promise.withResolvers<void>();
+    const holding = call(
+      'u_large',
+      'dc_large',
+      `this.kept = Buffer.alloc(${200 * 2 ** 20}, 1); this.http.respond({}); await new Promise(() => {});`,
+      { onRespond: () => filled.resolve(), signal: stop.signal },
+    );
+    await filled.promise;
+    timer.advance(1_000);
+    await waitFor(() => !deployments().includes('dc_idle'));
+    const refused = await call('u_large', 'dc_further', birth);
+    assert.equal(refused.error?.code, 'no_free_process');
+    assert.match(
+      refused.error?.message ?? '',
+      /use \d+ MB of memory, and its share is 19\d MB; let its runs/,
+    );
+    assert.equal(resultOf(await call('u_other', 'dc_other', birth)), other);
+    stop.abort();
+    await holding;
+    await waitFor(() => !deployments().includes('dc_large'));
+    assert.equal((await call('u_large', 'dc_further', birth)).status, 'finished');
+  } finally {
+    stop.abort();
     await own.close();
   }
 });

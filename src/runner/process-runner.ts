@@ -10,7 +10,7 @@ import { Homes } from './homes.ts';
 import { LoadablePackages, type ReadyCode } from './loadable-packages.ts';
 import { type CallAnswer, notStarted, serviceError } from './process-end.ts';
 import { processMemory } from './process-memory.ts';
-import { ProcessPool, scratchFolderOf } from './process-pool.ts';
+import { type PoolOptions, ProcessPool, scratchFolderOf } from './process-pool.ts';
 import type {
   CallOptions,
   CallRequest,
@@ -88,7 +88,7 @@ export async function createProcessRunner(options: ProcessRunnerOptions): Promis
           whole: confinement.level === 'kernel',
         }),
       },
-      (makeRoom) => new ProcessPool({ ...shared, addons, confinement, makeRoom }),
+      (endIdle) => new ProcessPool({ ...shared, addons, confinement, endIdle }),
       confinement,
     );
   } catch (error) {
@@ -151,7 +151,7 @@ class ProcessRunner implements Runner {
       onUnattributedError: (deploymentId: string, error: UserCodeError) => void;
       packages: LoadablePackages;
     },
-    makePool: (makeRoom: () => boolean) => ProcessPool,
+    makePool: (endIdle: PoolOptions['endIdle']) => ProcessPool,
     confinement: Confinement,
   ) {
     const { limits, timer, logger, packages, onUnattributedError } = own;
@@ -162,7 +162,7 @@ class ProcessRunner implements Runner {
     this.#confinement = confinement;
     this.#onUnattributedError = onUnattributedError;
     this.#packages = packages;
-    this.#pool = makePool(() => this.#homes.endLeastRecentlyUsed());
+    this.#pool = makePool((rank) => this.#homes.endIdle(rank));
     this.#homes = new Homes({
       ...{ limits, pool: this.#pool, packages, timer, clock: own.clock, logger },
       onUnattributedError,
@@ -430,18 +430,18 @@ class ProcessRunner implements Runner {
   #poll(): void {
     this.#polls += 1;
     const housekeeping = this.#polls % housekeepingPolls === 0;
-    let privateBytes = 0;
     for (const process of this.#pool.processes) {
       if (process.pid === undefined || (process.idle && !housekeeping)) continue;
       const memory = processMemory(process.pid);
-      privateBytes += (memory?.privateBytes ?? 0) + (this.#memoryFolderBytes.get(process) ?? 0);
+      const privateBytes = (memory?.privateBytes ?? 0) + (this.#memoryFolderBytes.get(process) ?? 0);
+      this.#pool.sawMemory(process, privateBytes);
       process.watch(memory?.residentBytes);
       if (memory !== undefined) this.#homes.sawMemory(process, memory.residentBytes);
       // Every one that has seen user code: also one that loads, describes, or only finishes what it has.
       if (housekeeping && process.hasCode) void this.#watchScratch(process);
     }
     if (!housekeeping) return;
-    if (privateBytes > this.#limits.memoryBudgetMb * 1024 * 1024) this.#homes.endLeastRecentlyUsed();
+    this.#pool.freeMemory();
     this.#homes.keepHouse();
   }
 
