@@ -254,6 +254,12 @@ export class Homes {
       for (const home of homes) if (home.process !== undefined) yield home;
   }
 
+  /** A process takes no more calls: the next ones get another. */
+  replace(process: SandboxProcess): void {
+    const home = this.#opened.get(process);
+    if (home !== undefined) this.leave(home);
+  }
+
   /** What a look at the memory of a process says of who may come to it. */
   sawMemory(process: SandboxProcess, residentBytes: number): void {
     const home = this.#opened.get(process);

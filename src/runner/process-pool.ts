@@ -131,6 +131,11 @@ export class ProcessPool {
     return this.#closed ? 'the service is stopping' : this.#shares.whyNone(ownerId);
   }
 
+  /** Undefined: it was given to none yet. */
+  ownerOf(process: SandboxProcess): string | undefined {
+    return this.#shares.ownerOf(process);
+  }
+
   sawMemory(process: SandboxProcess, privateBytes: number): void {
     this.#shares.sawMemory(process, privateBytes);
   }

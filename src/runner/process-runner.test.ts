@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync } from 'node:fs';
 import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { getPriority, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { pino } from 'pino';
@@ -23,6 +23,7 @@ import {
 import { levelOfTests } from '../../test/support/sandbox-level.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import type { CallOutcome, HttpReply } from './call-outcome.ts';
+import { processCpuMs } from './process-memory.ts';
 import { createProcessRunner } from './process-runner.ts';
 import type { CallOptions } from './runner.ts';
 import { reachableBase, startTimeOf } from './sandbox-folders.ts';
@@ -597,6 +598,36 @@ test('memory beyond the share of an owner ends its own idle processes, and it ge
     assert.equal((await call('u_large', 'dc_further', birth)).status, 'finished');
   } finally {
     stop.abort();
+    await own.close();
+  }
+});
+
+test('code that keeps more cores busy than its owner may comes after that of others, until it waits again', async () => {
+  const timer = new ManualTimer();
+  // A look is due every 10 ms of this time.
+  const own = await startRunnerFixture({ timer, limits: { memoryPollMs: 1 } });
+  try {
+    const spinning = own.run(
+      `${signal('spins')} const end = process.cpuUsage().user + 400_000; while (process.cpuUsage().user < end); ${untilLetGo} return 1;`,
+    );
+    await signalled('spins');
+    const [{ pid = 0 } = {}] = own.runner.processes().processes;
+    assert.equal(getPriority(pid), 10);
+    timer.advance(10);
+    const cpuMs = processCpuMs(pid) ?? 0;
+    await waitFor(() => (processCpuMs(pid) ?? 0) > cpuMs + 200);
+    timer.advance(10);
+    assert.equal(getPriority(pid), 19);
+    const letGo = await waitingCode();
+    timer.advance(10);
+    await waitFor(() => {
+      timer.advance(10);
+      const [{ state } = {}] = own.runner.processes().processes;
+      return getPriority(pid) === 10 || state === 'leaving';
+    });
+    letGo();
+    assert.equal(resultOf(await spinning), 1);
+  } finally {
     await own.close();
   }
 });

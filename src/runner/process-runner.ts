@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import type { AddressPolicy } from '#egress/address-policy.ts';
 import type { EgressDoor } from '#egress/egress-door.ts';
@@ -5,11 +6,12 @@ import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { CallOutcome, UserCodeError } from './call-outcome.ts';
 import type { Confinement } from './confinement.ts';
+import { type CpuLook, CpuShares } from './cpu-shares.ts';
 import type { Home } from './home.ts';
 import { Homes } from './homes.ts';
 import { LoadablePackages, type ReadyCode } from './loadable-packages.ts';
 import { type CallAnswer, notStarted, serviceError } from './process-end.ts';
-import { processMemory } from './process-memory.ts';
+import { processCpuMs, processMemory, wantsCpu } from './process-memory.ts';
 import { type PoolOptions, ProcessPool, scratchFolderOf } from './process-pool.ts';
 import type {
   CallOptions,
@@ -135,6 +137,9 @@ class ProcessRunner implements Runner {
   readonly #placings = new Map<string, Set<Placing>>();
   /** Processes of calls that run alone, by deployment. */
   readonly #alone = new Map<string, Set<SandboxProcess>>();
+  readonly #timer: RunnerTimer;
+  readonly #cpuShares = new CpuShares<SandboxProcess>(availableParallelism());
+  #cpuLookAtMs: number;
   readonly #stopWatch: () => void;
   #polls = 0;
   #calls = 0;
@@ -167,6 +172,8 @@ class ProcessRunner implements Runner {
       ...{ limits, pool: this.#pool, packages, timer, clock: own.clock, logger },
       onUnattributedError,
     });
+    this.#timer = timer;
+    this.#cpuLookAtMs = timer.nowMs();
     this.#stopWatch = timer.every(limits.memoryPollMs, () => this.#poll());
     this.#pool.start();
   }
@@ -441,8 +448,26 @@ class ProcessRunner implements Runner {
       if (housekeeping && process.hasCode) void this.#watchScratch(process);
     }
     if (!housekeeping) return;
+    this.#shareCpu();
     this.#pool.freeMemory();
     this.#homes.keepHouse();
+  }
+
+  #shareCpu(): void {
+    const looks: CpuLook<SandboxProcess>[] = [];
+    for (const process of this.#pool.processes) {
+      const ownerId = this.#pool.ownerOf(process);
+      const cpuMs = process.pid === undefined ? undefined : processCpuMs(process.pid);
+      if (process.pid === undefined || ownerId === undefined || cpuMs === undefined) continue;
+      looks.push({ process, ownerId, cpuMs, wantsCpu: !process.idle && wantsCpu(process.pid) });
+    }
+    const nowMs = this.#timer.nowMs();
+    for (const { process, isGreedy } of this.#cpuShares.look(looks, nowMs - this.#cpuLookAtMs)) {
+      const isDone = process.beGreedy(isGreedy);
+      // Only root may give back what niceness took.
+      if (!isDone) this.#homes.replace(process);
+    }
+    this.#cpuLookAtMs = nowMs;
   }
 
   async #watchScratch(process: SandboxProcess): Promise<void> {

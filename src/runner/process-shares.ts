@@ -56,6 +56,11 @@ export class ProcessShares {
     return this.#taken.get(process)?.memoryBytes ?? 0;
   }
 
+  /** Undefined: it was given to none yet. */
+  ownerOf(process: Taken): string | undefined {
+    return this.#taken.get(process)?.ownerId;
+  }
+
   /** `waiting`: the owners whose calls wait for a process. */
   mayTake(ownerId: string, waiting: ReadonlySet<string>): boolean {
     return this.order(new Set([...waiting, ownerId])).has(ownerId);
