@@ -9,6 +9,7 @@ import { createHash } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { AddressPolicy } from '#egress/address-policy.ts';
@@ -75,6 +76,8 @@ async function neighbours(runner: Runner, name: string): Promise<object> {
   const warm: number[] = [];
   const first: number[] = [];
   const described: number[] = [];
+  const loop = monitorEventLoopDelay({ resolution: 5 });
+  loop.enable();
   let failed = 0;
   const endAt = performance.now() + seconds * 1000;
   const until = async (everyMs: number, work: () => Promise<boolean>) => {
@@ -108,6 +111,7 @@ async function neighbours(runner: Runner, name: string): Promise<object> {
     'first max': shown(Math.max(...first)),
     'describe p50': shown(quantile(described, 0.5)),
     'describe max': shown(Math.max(...described)),
+    'loop p99': shown(loop.percentile(99) / 1e6 - 5),
     failed,
     'its processes': of.length,
     all: `${processes - 1}, ${Math.round(pssMb - rootRssMb)} MB`,
