@@ -5,10 +5,12 @@ import type { Logger } from '#lib/logger.ts';
 import type { Confinement } from './confinement.ts';
 import { ProcessShares } from './process-shares.ts';
 import type { InitHeader } from './protocol.ts';
+import type { OwnerShare } from './runner.ts';
 import { memoryFilesBytesMax, type RunnerLimits, scratchFilesMax } from './runner-limits.ts';
 import type { RunnerTimer } from './runner-timer.ts';
 import type { SandboxFolders } from './sandbox-folders.ts';
 import { SandboxProcess } from './sandbox-process.ts';
+import { type ShareCounts, ShareRecords, type ShareResource } from './share-records.ts';
 import { SlotUsers } from './slot-users.ts';
 import { type SpawnedSandbox, spawnSandbox } from './spawn-sandbox.ts';
 
@@ -55,6 +57,7 @@ export class ProcessPool {
   readonly #live = new Map<SandboxProcess, number | undefined>();
   readonly #users: SlotUsers;
   readonly #shares: ProcessShares;
+  readonly #records: ShareRecords;
   readonly #ready: SandboxProcess[] = [];
   readonly #waiters: Waiter[] = [];
   #booting = 0;
@@ -73,6 +76,8 @@ export class ProcessPool {
       onLeft: (left) => options.logger.warn(left, 'runner.left_processes_killed'),
     });
     this.#shares = new ProcessShares(options.limits);
+    const { logger, timer } = options;
+    this.#records = new ShareRecords({ logger, nowMs: () => timer.nowMs() });
   }
 
   /** Starts to fill up. */
@@ -100,7 +105,8 @@ export class ProcessPool {
    */
   take(ownerId: string, needs: ProcessNeeds = {}): Promise<SandboxProcess | undefined> {
     if (this.#closed) return Promise.resolve(undefined);
-    if (this.#isUsual(needs) && this.#shares.mayTake(ownerId, this.#waitingOwners())) {
+    const mayTake = this.#shares.mayTake(ownerId, this.#waitingOwners());
+    if (mayTake && this.#isUsual(needs)) {
       const process = this.#takeReady();
       if (process !== undefined) {
         this.#shares.took(process, ownerId);
@@ -109,7 +115,12 @@ export class ProcessPool {
     }
     const { waitingMax, waitMs } = this.#options.limits;
     const ofOwner = this.#waiters.filter((waiter) => waiter.ownerId === ownerId).length;
-    if (this.#waiters.length >= waitingMax || ofOwner >= waitingMax / 2) return Promise.resolve(undefined);
+    if (this.#waiters.length >= waitingMax || ofOwner >= waitingMax / 2) {
+      this.#recordRefusal(ownerId);
+      return Promise.resolve(undefined);
+    }
+    const { resource } = this.#shares.whyNone(ownerId);
+    if (!mayTake && resource !== undefined) this.#records.delayed(ownerId, resource);
     const { promise, resolve } = Promise.withResolvers<SandboxProcess | undefined>();
     const waiter: Waiter = {
       needs,
@@ -118,6 +129,7 @@ export class ProcessPool {
       resolve,
       timer: setTimeout(() => {
         this.#leave(waiter);
+        this.#recordRefusal(ownerId);
         resolve(undefined);
       }, waitMs),
     };
@@ -128,7 +140,28 @@ export class ProcessPool {
 
   /** Why `take` gave this owner none. */
   whyNone(ownerId: string): string {
-    return this.#closed ? 'the service is stopping' : this.#shares.whyNone(ownerId);
+    return this.#closed ? 'the service is stopping' : this.#shares.whyNone(ownerId).reason;
+  }
+
+  #recordRefusal(ownerId: string): void {
+    const { resource, reason } = this.#shares.whyNone(ownerId);
+    if (resource !== undefined) this.#records.refused(ownerId, resource, reason);
+  }
+
+  /** What waited or was refused for a share since the start. */
+  get shareCounts(): Readonly<Record<ShareResource, Readonly<ShareCounts>>> {
+    return this.#records.byResource;
+  }
+
+  /** Of owners who have processes, or had to wait for some. */
+  ownerShares(): OwnerShare[] {
+    const { owners } = this.#shares;
+    const records = this.#records.byOwner;
+    return [...new Set([...owners.keys(), ...records.keys()])].map((ownerId) => {
+      const { processes = 0, memoryBytes = 0 } = owners.get(ownerId) ?? {};
+      const { delayed = 0, refused = 0 } = records.get(ownerId) ?? {};
+      return { ownerId, processes, memoryBytes, delayed, refused };
+    });
   }
 
   /** Undefined: it was given to none yet. */

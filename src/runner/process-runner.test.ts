@@ -591,6 +591,12 @@ test('memory beyond the share of an owner ends its own idle processes, and it ge
       refused.error?.message ?? '',
       /use \d+ MB of memory, and its share is 19\d MB; let its runs/,
     );
+    assert.deepEqual(own.runner.stats().shares.memory, { delayed: 0, refused: 1 });
+    const { memoryBytes, ...counts } = own.runner
+      .processes()
+      .shares.find(({ ownerId }) => ownerId === 'u_large') ?? { memoryBytes: 0 };
+    assert.ok(memoryBytes > 200 * 2 ** 20);
+    assert.deepEqual(counts, { ownerId: 'u_large', processes: 1, delayed: 0, refused: 1 });
     assert.equal(resultOf(await call('u_other', 'dc_other', birth)), other);
     stop.abort();
     await holding;

@@ -406,7 +406,7 @@ class ProcessRunner implements Runner {
   }
 
   processes(): RunnerProcesses {
-    return this.#homes.describe();
+    return { ...this.#homes.describe(), shares: this.#pool.ownerShares() };
   }
 
   stats(): RunnerStats {
@@ -419,6 +419,7 @@ class ProcessRunner implements Runner {
       prewarmed: this.#pool.readyCount,
       calls: this.#calls,
       kills: this.#pool.killCount,
+      shares: this.#pool.shareCounts,
     };
   }
 

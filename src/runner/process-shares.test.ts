@@ -28,11 +28,14 @@ describe('the shares of owners in the processes', () => {
     const shares = sharesOf(8);
     takeAll(shares, 'a');
     assert.match(
-      shares.whyNone('a'),
+      shares.whyNone('a').reason,
       /^6 of 8 processes are busy with runs of this owner, .*\$\.flow\.delay/,
     );
-    assert.match(shares.whyNone('b'), /^6 of 8 processes are busy with runs of other owners; .*operator/);
-    assert.match(sharesOf(8).whyNone('b'), /^the machine started none in time; .*log/);
+    assert.match(
+      shares.whyNone('b').reason,
+      /^6 of 8 processes are busy with runs of other owners; .*operator/,
+    );
+    assert.match(sharesOf(8).whyNone('b').reason, /^the machine started none in time; .*log/);
   });
 
   test('where there are others, one leaves room for the next, however many have come before', () => {
@@ -103,7 +106,7 @@ describe('the shares of owners in the processes', () => {
     assert.ok(!shares.mayTake('a', none), 'others can use less than it does: 390 MB');
     assert.ok(shares.mayTake('b', none));
     assert.match(
-      shares.whyNone('a'),
+      shares.whyNone('a').reason,
       /^processes of this owner use 410 MB of memory, and its share is 400 MB; /,
     );
     shares.left(small);

@@ -1,3 +1,5 @@
+import type { ShareResource } from './share-records.ts';
+
 /** What the shares have to know of a process. */
 interface Taken {
   /** No call runs in it: it can be ended to make room. */
@@ -110,18 +112,32 @@ export class ProcessShares {
     return beyond.length > 0 || bytes <= 0 ? beyond : [{ owners: new Set(owners.keys()), bytes }];
   }
 
-  /** Why an owner gets no process now, and what to do about it. */
-  whyNone(ownerId: string): string {
+  /** Why an owner gets no process now, and what to do about it; without a resource it is no matter of shares. */
+  whyNone(ownerId: string): { resource?: ShareResource; reason: string } {
     const { of, all } = this.#uses();
     const own = of(ownerId);
     const memoryShare = this.#memoryShare(own, all);
     if (own.memoryBytes >= memoryShare)
-      return `processes of this owner use ${megabytes(own.memoryBytes)} of memory, and its share is ${megabytes(memoryShare)}; let its runs use less memory or end sooner, or ask the operator for another node`;
+      return {
+        resource: 'memory',
+        reason: `processes of this owner use ${megabytes(own.memoryBytes)} of memory, and its share is ${megabytes(memoryShare)}; let its runs use less memory or end sooner, or ask the operator for another node`,
+      };
     if (own.busy >= this.#guaranteed)
-      return `${own.busy} of ${this.#max} processes are busy with runs of this owner, which is its share; let runs that sleep end sooner, with $.flow.delay or a shorter timeout`;
+      return {
+        resource: 'processes',
+        reason: `${own.busy} of ${this.#max} processes are busy with runs of this owner, which is its share; let runs that sleep end sooner, with $.flow.delay or a shorter timeout`,
+      };
     if (all.busy >= this.#max * (1 - partForNewcomers))
-      return `${all.busy - own.busy} of ${this.#max} processes are busy with runs of other owners; try again, or ask the operator for another node`;
-    return 'the machine started none in time; try again, and look into the log of the service';
+      return {
+        resource: 'processes',
+        reason: `${all.busy - own.busy} of ${this.#max} processes are busy with runs of other owners; try again, or ask the operator for another node`,
+      };
+    return { reason: 'the machine started none in time; try again, and look into the log of the service' };
+  }
+
+  /** What each owner has now. */
+  get owners(): ReadonlyMap<string, Readonly<Use>> {
+    return this.#uses().owners;
   }
 
   get #isAlone(): boolean {

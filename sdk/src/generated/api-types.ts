@@ -1450,6 +1450,18 @@ export interface Processes {
     /** Epoch seconds (integer) */
     started_at: number;
   })[];
+  /** Shares of owners, the most refused first; 100 at most */
+  owners: {
+    owner_id: string;
+    /** That it has (integer) */
+    processes: number;
+    /** Private memory of its processes together (integer) */
+    memory_bytes: number;
+    /** Calls that waited for a process since the start because the owner had its share (integer) */
+    delayed: number;
+    /** Calls that got no process because of it (integer) */
+    refused: number;
+  }[];
   /**
    * Deployments whose code ended a process that others shared, the latest first. Each has a process of its
    * own until its code changes
