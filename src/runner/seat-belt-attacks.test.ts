@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { rootCertificates } from 'node:tls';
@@ -152,7 +151,8 @@ before(async () => {
     await chmod(join(folder, name), 0o666);
   }
   fixture = await startRunnerFixture();
-  const own = await mkdtemp(join(tmpdir(), 'millrace-own-'));
+  // On the file system of what it attacks, as hard links need it.
+  const own = await mkdtemp('/var/tmp/millrace-own-');
   const script = `${evaluator} const said = {}; (async () => {
     for (const [name, body] of ${JSON.stringify(Object.entries(attacks))}) {
       try { said[name] = String(await new AsyncFunction(${JSON.stringify(names)}, body)(fs, fsp, require, ${JSON.stringify(join(folder, 'canary.txt'))}, ${JSON.stringify(folder)}, ${JSON.stringify(own)})); }
