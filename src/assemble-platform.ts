@@ -91,7 +91,9 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
   parts.add('package folders', () => packages.close());
 
   const unattributedErrors = new Observers<[deploymentId: string, error: UserCodeError]>();
+  let quotas: QuotaGuard | undefined;
   const openRunner = createProcessRunner({
+    limitsOf: (ownerId) => quotas?.limitsOf(ownerId) ?? {},
     ...{ logger, clock, door, packages, addons: settings.nativeAddons },
     ...{ policy: egress.policy, ...egress.trust },
     level: settings.sandbox,
@@ -149,7 +151,7 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
   const eventRates = new EventRates(clock);
   bus.observe((events) => eventRates.count(events));
 
-  const quotas = new QuotaGuard({
+  quotas = new QuotaGuard({
     ...{ store, clock, logger },
     defaults: {
       credits: settings.quotaCredits,

@@ -3,7 +3,7 @@ import type { EgressDoor } from '#egress/egress-door.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Confinement } from './confinement.ts';
-import { ProcessShares } from './process-shares.ts';
+import { type OwnerProcessLimits, ProcessShares } from './process-shares.ts';
 import type { InitHeader } from './protocol.ts';
 import type { OwnerShare } from './runner.ts';
 import { memoryFilesBytesMax, type RunnerLimits, scratchFilesMax } from './runner-limits.ts';
@@ -26,6 +26,8 @@ export interface PoolOptions {
   limits: RunnerLimits;
   timer: RunnerTimer;
   logger: Logger;
+  /** What was set for an owner, if anything was. */
+  limitsOf?: (ownerId: string) => OwnerProcessLimits;
   /** Ends the idle process that was not used for longest, of the owners with the highest rank; 0: of those none. */
   endIdle: (rank: (ownerId: string) => number) => SandboxProcess | undefined;
 }
@@ -75,7 +77,7 @@ export class ProcessPool {
     this.#users = new SlotUsers({
       onLeft: (left) => options.logger.warn(left, 'runner.left-processes-killed'),
     });
-    this.#shares = new ProcessShares(options.limits);
+    this.#shares = new ProcessShares(options.limits, options.limitsOf);
     const { logger, timer } = options;
     this.#records = new ShareRecords({ logger, nowMs: () => timer.nowMs() });
   }

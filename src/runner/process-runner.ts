@@ -14,6 +14,7 @@ import { LoadablePackages, type ReadyCode } from './loadable-packages.ts';
 import { type CallAnswer, notStarted, serviceError } from './process-end.ts';
 import { processCpuMs, processMemory, wantsCpu } from './process-memory.ts';
 import { type PoolOptions, ProcessPool, scratchFolderOf } from './process-pool.ts';
+import type { OwnerProcessLimits } from './process-shares.ts';
 import type {
   CallOptions,
   CallRequest,
@@ -51,6 +52,8 @@ export interface ProcessRunnerOptions {
   /** Data folder for the program, the list of processes and scratch folders. */
   folder: string;
   limits?: Partial<RunnerLimits>;
+  /** What an operator has set for an owner; absent: nothing for any. */
+  limitsOf?: (ownerId: string) => OwnerProcessLimits;
   timer?: RunnerTimer;
   logger: Logger;
   clock: Clock;
@@ -72,6 +75,7 @@ export async function createProcessRunner(options: ProcessRunnerOptions): Promis
     const extraCa = options.extraCa ?? '';
     const { policy, door, logger, timer = systemTimer } = options;
     const shared = {
+      ...(options.limitsOf === undefined ? {} : { limitsOf: options.limitsOf }),
       ...{ program, folders, extraCa, limits, policy, timer, logger },
       ...(door === undefined ? {} : { door }),
     };

@@ -123,6 +123,21 @@ describe('the shares of owners in the processes', () => {
     assert.deepEqual(toFree(many), [[['o0', 'o1', 'o2', 'o3', 'o4', 'o5'], 200]], 'all are within theirs');
   });
 
+  test('what an operator has set for an owner bounds it also where its share is larger', () => {
+    const limits = { processesMax: 2, memoryMbMax: 100 };
+    const shares = new ProcessShares({ processesMax: 64, memoryBudgetMb: 2048 }, (ownerId) =>
+      ownerId === 'a' ? limits : {},
+    );
+    assert.equal(takeAll(shares, 'a'), 2);
+    assert.match(shares.whyNone('a').reason, /^2 processes are busy with .* its quota is 2; .*operator/);
+    limits.processesMax = 3;
+    assert.ok(shares.mayTake('a', none));
+    withMemory(shares, 'a', 130, { idle: true, hasCode: true });
+    assert.ok(!shares.mayTake('a', none));
+    assert.deepEqual(toFree(shares), [[['a'], 30]]);
+    assert.ok(shares.mayTake('b', none));
+  });
+
   test('room is made by who has most; beyond its share an owner takes none from who has fewer', () => {
     const shares = sharesOf(8);
     const idle = { idle: true, hasCode: true };

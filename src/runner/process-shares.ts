@@ -13,6 +13,12 @@ const guaranteedPart = 1 / 4;
 const partForNewcomers = 1 / 4;
 const mebibyte = 1024 * 1024;
 
+/** What an operator has set for an owner, where that is less than its share. */
+export interface OwnerProcessLimits {
+  processesMax?: number;
+  memoryMbMax?: number;
+}
+
 /** What all owners have together, or one of them. */
 interface Use {
   processes: number;
@@ -30,13 +36,18 @@ interface Use {
 export class ProcessShares {
   readonly #max: number;
   readonly #memoryBytesMax: number;
+  readonly #limitsOf: (ownerId: string) => OwnerProcessLimits;
   readonly #taken = new Map<Taken, { ownerId: string; memoryBytes: number }>();
   readonly #seen = new Set<string>();
 
   /** Of all owners together. */
-  constructor({ processesMax, memoryBudgetMb }: { processesMax: number; memoryBudgetMb: number }) {
+  constructor(
+    { processesMax, memoryBudgetMb }: { processesMax: number; memoryBudgetMb: number },
+    limitsOf: (ownerId: string) => OwnerProcessLimits = () => ({}),
+  ) {
     this.#max = processesMax;
     this.#memoryBytesMax = memoryBudgetMb * mebibyte;
+    this.#limitsOf = limitsOf;
   }
 
   took(process: Taken, ownerId: string): void {
@@ -73,7 +84,8 @@ export class ProcessShares {
     for (const ownerId of waiting) this.#seen.add(ownerId);
     const { of, all } = this.#uses();
     const counts = [...waiting]
-      .filter((ownerId) => of(ownerId).memoryBytes < this.#memoryShare(of(ownerId), all))
+      .filter((ownerId) => of(ownerId).memoryBytes < this.#memoryShare(ownerId, of(ownerId), all))
+      .filter((ownerId) => of(ownerId).busy < this.#processesMax(ownerId))
       .map((ownerId) => [ownerId, of(ownerId).busy] as const);
     if (this.#isAlone) {
       const mayHave = Math.ceil(this.#max * (1 - partForNewcomers));
@@ -105,7 +117,7 @@ export class ProcessShares {
     const beyond = [...owners]
       .map(([ownerId, use]) => ({
         owners: new Set([ownerId]),
-        bytes: use.memoryBytes - this.#memoryShare(use, all),
+        bytes: use.memoryBytes - this.#memoryShare(ownerId, use, all),
       }))
       .filter(({ bytes }) => bytes > 0);
     const bytes = all.memoryBytes - this.#memoryBytesMax;
@@ -116,11 +128,17 @@ export class ProcessShares {
   whyNone(ownerId: string): { resource?: ShareResource; reason: string } {
     const { of, all } = this.#uses();
     const own = of(ownerId);
-    const memoryShare = this.#memoryShare(own, all);
+    const memoryShare = this.#memoryShare(ownerId, own, all);
     if (own.memoryBytes >= memoryShare)
       return {
         resource: 'memory',
         reason: `processes of this owner use ${megabytes(own.memoryBytes)} of memory, and its share is ${megabytes(memoryShare)}; let its runs use less memory or end sooner, or ask the operator for another node`,
+      };
+    const processesMax = this.#processesMax(ownerId);
+    if (own.busy >= processesMax)
+      return {
+        resource: 'processes',
+        reason: `${own.busy} processes are busy with runs of this owner, and its quota is ${processesMax}; let runs that sleep end sooner, with $.flow.delay or a shorter timeout, or ask the operator for more`,
       };
     if (own.busy >= this.#guaranteed)
       return {
@@ -148,10 +166,17 @@ export class ProcessShares {
     return Math.max(1, Math.floor(this.#max * guaranteedPart));
   }
 
-  #memoryShare(own: Use, all: Use): number {
-    if (this.#isAlone) return this.#memoryBytesMax;
+  #processesMax(ownerId: string): number {
+    return this.#limitsOf(ownerId).processesMax ?? Number.POSITIVE_INFINITY;
+  }
+
+  #memoryShare(ownerId: string, own: Use, all: Use): number {
+    const { memoryMbMax = Number.POSITIVE_INFINITY } = this.#limitsOf(ownerId);
     const leftByOthers = this.#memoryBytesMax - (all.memoryBytes - own.memoryBytes);
-    return Math.max(this.#memoryBytesMax * guaranteedPart, leftByOthers / 2);
+    const share = this.#isAlone
+      ? this.#memoryBytesMax
+      : Math.max(this.#memoryBytesMax * guaranteedPart, leftByOthers / 2);
+    return Math.min(share, memoryMbMax * mebibyte);
   }
 
   #uses(): { owners: Map<string, Use>; of: (ownerId: string) => Use; all: Use } {
