@@ -1,6 +1,6 @@
 import { lookup } from 'node:dns/promises';
 import { readFile } from 'node:fs/promises';
-import { homedir } from 'node:os';
+import { homedir, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { type ComponentBuilder, createComponentBuilder } from '#components/build-component.ts';
 import { defaultBuildLimits } from '#components/build-limits.ts';
@@ -36,6 +36,7 @@ import { ComponentResolver } from '#registry/resolve-component.ts';
 import type { UserCodeError } from '#runner/call-outcome.ts';
 import { createProcessRunner } from '#runner/process-runner.ts';
 import type { Runner } from '#runner/runner.ts';
+import { memoryBudgetMbOf } from '#runner/runner-limits.ts';
 import { DatabaseClock } from '#storage/database-clock.ts';
 import { databaseHosts } from '#storage/database-host.ts';
 import { lockFolder } from '#storage/lock-folder.ts';
@@ -92,12 +93,18 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
   parts.add('package folders', () => packages.close());
 
   const unattributedErrors = new Observers<[deploymentId: string, error: UserCodeError]>();
+  let quotas: QuotaGuard | undefined;
   const openRunner = createProcessRunner({
+    limitsOf: (ownerId) => quotas?.limitsOf(ownerId) ?? {},
     ...{ logger, clock, door, packages, addons: settings.nativeAddons },
     ...{ policy: egress.policy, ...egress.trust },
     level: settings.sandbox,
     folder: settings.data,
-    limits: { memoryMb: settings.runMemoryMb, dbBytesMax: settings.componentDbMaxKb * 1024 },
+    limits: {
+      memoryMb: settings.runMemoryMb,
+      memoryBudgetMb: memoryBudgetMbOf(Math.min(totalmem(), process.constrainedMemory() || totalmem())),
+      dbBytesMax: settings.componentDbMaxKb * 1024,
+    },
     onUnattributedError: unattributedErrors.tell,
   });
   const { store, runner } = await openTogether(parts, {
@@ -147,7 +154,7 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
   const eventRates = new EventRates(clock);
   bus.observe((events) => eventRates.count(events));
 
-  const quotas = new QuotaGuard({
+  quotas = new QuotaGuard({
     ...{ store, clock, logger },
     defaults: {
       credits: settings.quotaCredits,

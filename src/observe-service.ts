@@ -101,6 +101,17 @@ export function observeService(
     'Sandboxed processes that had to be killed since the start',
     () => options.runner.stats().kills,
   );
+  for (const what of ['delayed', 'refused'] as const)
+    new Gauge({
+      name: `millrace_share_${what}`,
+      help: `Calls into user code since the start that were ${what} because their owner had its share, by resource`,
+      labelNames: ['resource'],
+      registers: [registry],
+      collect() {
+        for (const [resource, counts] of Object.entries(options.runner.stats().shares))
+          this.set({ resource }, counts[what]);
+      },
+    });
   new Gauge({
     name: 'millrace_jobs',
     help: 'Jobs in the store, by kind and state',

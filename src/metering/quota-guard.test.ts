@@ -40,6 +40,25 @@ forEachStore((fixture) => {
     return { store, clock, guard, use, mayRun, refusal };
   };
 
+  test('what was set for the processes of an owner holds from when it is known, and a change immediately', async () => {
+    const { store, clock, guard } = setUp(false);
+    const set = async (memory_mb_max: number | null) => {
+      await store.transaction((tx) =>
+        putOwnerQuota(tx, 'u_1', { processes_max: 3, memory_mb_max }, clock.now()),
+      );
+      guard.forget('u_1');
+      await guard.settled();
+    };
+    assert.deepEqual(guard.limitsOf('u_1'), {});
+    await set(512);
+    assert.deepEqual(guard.limitsOf('u_1'), { processesMax: 3, memoryMbMax: 512 });
+    await set(null);
+    assert.deepEqual(guard.limitsOf('u_1'), { processesMax: 3 });
+    guard.limitsOf('u_2');
+    await guard.settled();
+    assert.deepEqual(guard.limitsOf('u_2'), {});
+  });
+
   test('who has used up any of the quotas of the day may not run until 00:00 UTC', async () => {
     const { clock, use, mayRun, refusal } = setUp();
     await use('u_1', { invocations: 5, computeMs: 1 });

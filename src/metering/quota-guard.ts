@@ -4,7 +4,14 @@ import type { Logger } from '#lib/logger.ts';
 import { countText, durationText } from '#lib/units.ts';
 import type { Store } from '#storage/store.ts';
 import { ownerQuotasOf } from './quota-store.ts';
-import { effectiveQuotas, type QuotaDefaults, type Quotas, quotaUsedUp } from './quotas.ts';
+import {
+  effectiveQuotas,
+  type OwnerLimits,
+  ownerLimits,
+  type QuotaDefaults,
+  type Quotas,
+  quotaUsedUp,
+} from './quotas.ts';
 import { usageTodayOf } from './usage-store.ts';
 
 /** Cache TTL of the usage of an owner with a quota. */
@@ -23,6 +30,7 @@ interface Known {
   /** By the clock, as is everything here. */
   readAtMs: number;
   quotas: QuotaDefaults;
+  limits: OwnerLimits;
   used: Quotas;
   /** Let through since then: what they use is stored when they have ended. */
   started: number;
@@ -111,6 +119,12 @@ export class QuotaGuard {
     return known?.quotas.enforced === true ? known : undefined;
   }
 
+  /** What was set for the processes of an owner; nothing while it is not known. */
+  limitsOf(ownerId: string): OwnerLimits {
+    this.#look(ownerId);
+    return this.#known.get(ownerId)?.limits ?? {};
+  }
+
   /** The quotas of this owner were changed: what is known of them is read again before it counts. */
   forget(ownerId: string): void {
     this.#known.delete(ownerId);
@@ -157,6 +171,7 @@ export class QuotaGuard {
         day: Math.floor(nowMs / dayMs),
         readAtMs: nowMs,
         quotas: effectiveQuotas(this.#defaults, own.get(ownerId)),
+        limits: ownerLimits(own.get(ownerId)),
         used: usage.get(ownerId) ?? { invocations: 0, computeMs: 0, credits: 0 },
         started: 0,
       });

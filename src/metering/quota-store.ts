@@ -7,6 +7,8 @@ const columns = [
   'compute_ms',
   'invocations',
   'enforced',
+  'processes_max',
+  'memory_mb_max',
   'billing_period_start_ms',
   'updated_at_ms',
 ] as const;
@@ -45,6 +47,8 @@ export async function putOwnerQuota(
       compute_ms: null,
       invocations: null,
       enforced: null,
+      processes_max: null,
+      memory_mb_max: null,
       billing_period_start_ms: null,
       ...changes,
       updated_at_ms: nowMs,

@@ -13,6 +13,24 @@ export interface QuotaDefaults extends Quotas {
   enforced: boolean;
 }
 
+/** What an owner may have of the processes of user code on a node, where that is less than its share. */
+export interface OwnerLimits {
+  /** With work. */
+  processesMax?: number;
+  /** Of all its processes together. */
+  memoryMbMax?: number;
+}
+
+export function ownerLimits(
+  own: Pick<OwnerQuotaTable, 'processes_max' | 'memory_mb_max'> | undefined,
+): OwnerLimits {
+  const { processes_max = null, memory_mb_max = null } = own ?? {};
+  return {
+    ...(processes_max === null ? {} : { processesMax: processes_max }),
+    ...(memory_mb_max === null ? {} : { memoryMbMax: memory_mb_max }),
+  };
+}
+
 /** Pure: the settings, where the owner has no number of their own. */
 export function effectiveQuotas(
   defaults: QuotaDefaults,

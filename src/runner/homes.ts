@@ -254,24 +254,30 @@ export class Homes {
     await Promise.all(own);
   }
 
-  /** Ends an idle process to make room; false when there is none. */
-  endLeastRecentlyUsed(): boolean {
-    let oldest: Home | undefined;
+  /** Ends the idle process that was not used for longest, of the owners with the highest rank; 0: of those none. */
+  endIdle(rank: (ownerId: string) => number): SandboxProcess | undefined {
+    let ended: { home: Home; process: SandboxProcess; rank: number } | undefined;
     for (const home of this.#taken()) {
+      const { process, ownerId } = home;
       // One without code was just started for a call that is on its way.
-      if (home.process?.idle !== true || !home.process.hasCode) continue;
-      if (oldest?.process === undefined || home.process.lastUsedAtMs < oldest.process.lastUsedAtMs)
-        oldest = home;
+      if (process?.idle !== true || !process.hasCode) continue;
+      const candidate = { home, process, rank: rank(ownerId) };
+      if (candidate.rank > 0 && (ended === undefined || isEndedBefore(candidate, ended))) ended = candidate;
     }
-    if (oldest === undefined) return false;
-    this.leave(oldest);
-    return true;
+    if (ended !== undefined) this.leave(ended.home);
+    return ended?.process;
   }
 
   /** Those that take calls and have their processes. */
   *#taken(): Generator<Home> {
     for (const homes of this.#taking.values())
       for (const home of homes) if (home.process !== undefined) yield home;
+  }
+
+  /** A process takes no more calls: the next ones get another. */
+  replace(process: SandboxProcess): void {
+    const home = this.#opened.get(process);
+    if (home !== undefined) this.leave(home);
   }
 
   /** What a look at the memory of a process says of who may come to it. */
@@ -294,6 +300,16 @@ export class Homes {
       if (isOld || home.unloads > unloadsMax) this.leave(home);
     }
   }
+}
+
+interface Endable {
+  process: SandboxProcess;
+  rank: number;
+}
+
+function isEndedBefore(one: Endable, other: Endable): boolean {
+  if (one.rank !== other.rank) return one.rank > other.rank;
+  return one.process.lastUsedAtMs < other.process.lastUsedAtMs;
 }
 
 /** Two owners never share a process, whatever the trust domain of a request says. */

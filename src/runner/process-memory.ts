@@ -22,7 +22,12 @@ export function processCpuMs(pid: number): number | undefined {
   return fields === undefined ? undefined : ticksIn(fields, 11, 12) * msPerTick;
 }
 
-/** The same with all its descendants, those that have ended included. */
+/** Whether it runs or waits for a core now. */
+export function wantsCpu(pid: number): boolean {
+  return statFields(pid)?.[0] === 'R';
+}
+
+/** Processor time of a process as `processCpuMs` gives it, with all its descendants, those that have ended included. */
 export function processTreeCpuMs(pid: number): number | undefined {
   const fields = statFields(pid);
   if (fields === undefined) return undefined;

@@ -3,12 +3,14 @@ import type { EgressDoor } from '#egress/egress-door.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Confinement } from './confinement.ts';
-import { ProcessShares } from './process-shares.ts';
+import { type OwnerProcessLimits, ProcessShares } from './process-shares.ts';
 import type { InitHeader } from './protocol.ts';
+import type { OwnerShare } from './runner.ts';
 import { memoryFilesBytesMax, type RunnerLimits, scratchFilesMax } from './runner-limits.ts';
 import type { RunnerTimer } from './runner-timer.ts';
 import type { SandboxFolders } from './sandbox-folders.ts';
 import { SandboxProcess } from './sandbox-process.ts';
+import { type ShareCounts, ShareRecords, type ShareResource } from './share-records.ts';
 import { SlotUsers } from './slot-users.ts';
 import { type SpawnedSandbox, spawnSandbox } from './spawn-sandbox.ts';
 
@@ -24,8 +26,10 @@ export interface PoolOptions {
   limits: RunnerLimits;
   timer: RunnerTimer;
   logger: Logger;
-  /** Ends one idle bound process to make room; false when there is none. */
-  makeRoom: () => boolean;
+  /** What was set for an owner, if anything was. */
+  limitsOf?: (ownerId: string) => OwnerProcessLimits;
+  /** Ends the idle process that was not used for longest, of the owners with the highest rank; 0: of those none. */
+  endIdle: (rank: (ownerId: string) => number) => SandboxProcess | undefined;
 }
 
 /** What one deployment needs of its process. */
@@ -55,6 +59,7 @@ export class ProcessPool {
   readonly #live = new Map<SandboxProcess, number | undefined>();
   readonly #users: SlotUsers;
   readonly #shares: ProcessShares;
+  readonly #records: ShareRecords;
   readonly #ready: SandboxProcess[] = [];
   readonly #waiters: Waiter[] = [];
   #booting = 0;
@@ -72,7 +77,9 @@ export class ProcessPool {
     this.#users = new SlotUsers({
       onLeft: (left) => options.logger.warn(left, 'runner.left-processes-killed'),
     });
-    this.#shares = new ProcessShares(options.limits.processesMax);
+    this.#shares = new ProcessShares(options.limits, options.limitsOf);
+    const { logger, timer } = options;
+    this.#records = new ShareRecords({ logger, nowMs: () => timer.nowMs() });
   }
 
   /** Starts to fill up. */
@@ -100,7 +107,8 @@ export class ProcessPool {
    */
   take(ownerId: string, needs: ProcessNeeds = {}): Promise<SandboxProcess | undefined> {
     if (this.#closed) return Promise.resolve(undefined);
-    if (this.#isUsual(needs) && this.#shares.mayTake(ownerId, this.#waitingOwners())) {
+    const mayTake = this.#shares.mayTake(ownerId, this.#waitingOwners());
+    if (mayTake && this.#isUsual(needs)) {
       const process = this.#takeReady();
       if (process !== undefined) {
         this.#shares.took(process, ownerId);
@@ -109,7 +117,12 @@ export class ProcessPool {
     }
     const { waitingMax, waitMs } = this.#options.limits;
     const ofOwner = this.#waiters.filter((waiter) => waiter.ownerId === ownerId).length;
-    if (this.#waiters.length >= waitingMax || ofOwner >= waitingMax / 2) return Promise.resolve(undefined);
+    if (this.#waiters.length >= waitingMax || ofOwner >= waitingMax / 2) {
+      this.#recordRefusal(ownerId);
+      return Promise.resolve(undefined);
+    }
+    const { resource } = this.#shares.whyNone(ownerId);
+    if (!mayTake && resource !== undefined) this.#records.delayed(ownerId, resource);
     const { promise, resolve } = Promise.withResolvers<SandboxProcess | undefined>();
     const waiter: Waiter = {
       needs,
@@ -118,6 +131,7 @@ export class ProcessPool {
       resolve,
       timer: setTimeout(() => {
         this.#leave(waiter);
+        this.#recordRefusal(ownerId);
         resolve(undefined);
       }, waitMs),
     };
@@ -128,7 +142,49 @@ export class ProcessPool {
 
   /** Why `take` gave this owner none. */
   whyNone(ownerId: string): string {
-    return this.#closed ? 'the service is stopping' : this.#shares.whyNone(ownerId);
+    return this.#closed ? 'the service is stopping' : this.#shares.whyNone(ownerId).reason;
+  }
+
+  #recordRefusal(ownerId: string): void {
+    const { resource, reason } = this.#shares.whyNone(ownerId);
+    if (resource !== undefined) this.#records.refused(ownerId, resource, reason);
+  }
+
+  /** What waited or was refused for a share since the start. */
+  get shareCounts(): Readonly<Record<ShareResource, Readonly<ShareCounts>>> {
+    return this.#records.byResource;
+  }
+
+  /** Of owners who have processes, or had to wait for some. */
+  ownerShares(): OwnerShare[] {
+    const { owners } = this.#shares;
+    const records = this.#records.byOwner;
+    return [...new Set([...owners.keys(), ...records.keys()])].map((ownerId) => {
+      const { processes = 0, memoryBytes = 0 } = owners.get(ownerId) ?? {};
+      const { delayed = 0, refused = 0 } = records.get(ownerId) ?? {};
+      return { ownerId, processes, memoryBytes, delayed, refused };
+    });
+  }
+
+  /** Undefined: it was given to none yet. */
+  ownerOf(process: SandboxProcess): string | undefined {
+    return this.#shares.ownerOf(process);
+  }
+
+  sawMemory(process: SandboxProcess, privateBytes: number): void {
+    this.#shares.sawMemory(process, privateBytes);
+  }
+
+  /** Ends idle processes of owners who use too much memory. */
+  freeMemory(): void {
+    for (const { owners, bytes } of this.#shares.memoryToFree()) {
+      for (let left = bytes; left > 0; ) {
+        const process = this.#options.endIdle((ownerId) => (owners.has(ownerId) ? 1 : 0));
+        if (process === undefined) break;
+        left -= this.#shares.memoryOf(process);
+      }
+    }
+    this.roomMayBeMade();
   }
 
   /** Of each owner who waits once. */
@@ -209,12 +265,18 @@ export class ProcessPool {
       }
       if (this.#live.size >= limits.processesMax) {
         // The end of a process calls back here.
-        if (urgent && !this.#options.makeRoom() && special !== undefined)
+        if (urgent && !this.#makeRoom(eligible) && special !== undefined)
           this.#ready.shift()?.kill('retired');
         return;
       }
       this.#spawn(special, urgent);
     }
+  }
+
+  /** For the first of those who wait for whom there is some. */
+  #makeRoom(waiters: readonly Waiter[]): boolean {
+    const owners = new Set(waiters.map(({ ownerId }) => ownerId));
+    return [...owners].some((ownerId) => this.#options.endIdle(this.#shares.roomFor(ownerId)) !== undefined);
   }
 
   #fillLater(delayMs: number): void {

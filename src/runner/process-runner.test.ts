@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync } from 'node:fs';
 import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { getPriority, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { pino } from 'pino';
@@ -9,6 +9,7 @@ import { AddressPolicy } from '#egress/address-policy.ts';
 import { systemClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
 import { signal, signalled, untilLetGo, waitingCode } from '../../test/support/code-signals.ts';
+import { ManualTimer } from '../../test/support/manual-timer.ts';
 import {
   bundleOf,
   componentWith,
@@ -22,7 +23,9 @@ import {
 import { levelOfTests } from '../../test/support/sandbox-level.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import type { CallOutcome, HttpReply } from './call-outcome.ts';
+import { processCpuMs } from './process-memory.ts';
 import { createProcessRunner } from './process-runner.ts';
+import type { CallOptions } from './runner.ts';
 import { reachableBase, startTimeOf } from './sandbox-folders.ts';
 
 let fixture: RunnerFixture;
@@ -553,6 +556,83 @@ test('a call that gets no process says whose runs have them', async () => {
     assert.match(refused.error?.message ?? '', /: [12] of 2 processes are busy with runs of this owner/);
     stop.abort();
     await outcome;
+  } finally {
+    await own.close();
+  }
+});
+
+test('memory beyond the share of an owner ends its own idle processes, and it gets no further one until it uses less', async () => {
+  const timer = new ManualTimer();
+  const limits = { memoryBudgetMb: 400, waitingMax: 0, prewarmed: 1 };
+  const own = await startRunnerFixture({ timer, limits });
+  const stop = new AbortController();
+  const call = async (ownerId: string, deploymentId: string, body: string, options: CallOptions = {}) => {
+    await waitFor(() => own.runner.stats().prewarmed === 1);
+    return own.run(body, { ownerId, deploymentId, isolated: true }, options);
+  };
+  const deployments = () => own.runner.processes().processes.flatMap(({ deploymentIds }) => deploymentIds);
+  try {
+    const birth = 'return performance.timeOrigin';
+    const other = resultOf(await call('u_other', 'dc_other', birth));
+    await call('u_large', 'dc_idle', birth);
+    const filled = Promise.withResolvers<void>();
+    const holding = call(
+      'u_large',
+      'dc_large',
+      `this.kept = Buffer.alloc(${200 * 2 ** 20}, 1); this.http.respond({}); await new Promise(() => {});`,
+      { onRespond: () => filled.resolve(), signal: stop.signal },
+    );
+    await filled.promise;
+    timer.advance(1_000);
+    await waitFor(() => !deployments().includes('dc_idle'));
+    const refused = await call('u_large', 'dc_further', birth);
+    assert.equal(refused.error?.code, 'no_free_process');
+    assert.match(
+      refused.error?.message ?? '',
+      /use \d+ MB of memory, and its share is 19\d MB; let its runs/,
+    );
+    assert.deepEqual(own.runner.stats().shares.memory, { delayed: 0, refused: 1 });
+    const { memoryBytes, ...counts } = own.runner
+      .processes()
+      .shares.find(({ ownerId }) => ownerId === 'u_large') ?? { memoryBytes: 0 };
+    assert.ok(memoryBytes > 200 * 2 ** 20);
+    assert.deepEqual(counts, { ownerId: 'u_large', processes: 1, delayed: 0, refused: 1 });
+    assert.equal(resultOf(await call('u_other', 'dc_other', birth)), other);
+    stop.abort();
+    await holding;
+    await waitFor(() => !deployments().includes('dc_large'));
+    assert.equal((await call('u_large', 'dc_further', birth)).status, 'finished');
+  } finally {
+    stop.abort();
+    await own.close();
+  }
+});
+
+test('code that keeps more cores busy than its owner may comes after that of others, until it waits again', async () => {
+  const timer = new ManualTimer();
+  // A look is due every 10 ms of this time.
+  const own = await startRunnerFixture({ timer, limits: { memoryPollMs: 1 } });
+  try {
+    const spinning = own.run(
+      `${signal('spins')} const end = process.cpuUsage().user + 400_000; while (process.cpuUsage().user < end); ${untilLetGo} return 1;`,
+    );
+    await signalled('spins');
+    const [{ pid = 0 } = {}] = own.runner.processes().processes;
+    assert.equal(getPriority(pid), 10);
+    timer.advance(10);
+    const cpuMs = processCpuMs(pid) ?? 0;
+    await waitFor(() => (processCpuMs(pid) ?? 0) > cpuMs + 200);
+    timer.advance(10);
+    assert.equal(getPriority(pid), 19);
+    const letGo = await waitingCode();
+    timer.advance(10);
+    await waitFor(() => {
+      timer.advance(10);
+      const [{ state } = {}] = own.runner.processes().processes;
+      return getPriority(pid) === 10 || state === 'leaving';
+    });
+    letGo();
+    assert.equal(resultOf(await spinning), 1);
   } finally {
     await own.close();
   }

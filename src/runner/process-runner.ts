@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import type { AddressPolicy } from '#egress/address-policy.ts';
 import type { EgressDoor } from '#egress/egress-door.ts';
@@ -6,12 +7,14 @@ import type { Logger } from '#lib/logger.ts';
 import { bytesText } from '#lib/units.ts';
 import type { CallOutcome, UserCodeError } from './call-outcome.ts';
 import type { Confinement, KernelPrograms } from './confinement.ts';
+import { type CpuLook, CpuShares } from './cpu-shares.ts';
 import type { Home } from './home.ts';
 import { Homes } from './homes.ts';
 import { LoadablePackages, type ReadyCode } from './loadable-packages.ts';
 import { type CallAnswer, notStarted, serviceError } from './process-end.ts';
-import { processMemory } from './process-memory.ts';
-import { ProcessPool, scratchFolderOf } from './process-pool.ts';
+import { processCpuMs, processMemory, wantsCpu } from './process-memory.ts';
+import { type PoolOptions, ProcessPool, scratchFolderOf } from './process-pool.ts';
+import type { OwnerProcessLimits } from './process-shares.ts';
 import type {
   CallOptions,
   CallRequest,
@@ -49,6 +52,8 @@ export interface ProcessRunnerOptions {
   /** Data folder for the program, the list of processes and scratch folders. */
   folder: string;
   limits?: Partial<RunnerLimits>;
+  /** What an operator has set for an owner; absent: nothing for any. */
+  limitsOf?: (ownerId: string) => OwnerProcessLimits;
   timer?: RunnerTimer;
   logger: Logger;
   clock: Clock;
@@ -70,6 +75,7 @@ export async function createProcessRunner(options: ProcessRunnerOptions): Promis
     const extraCa = options.extraCa ?? '';
     const { policy, door, logger, timer = systemTimer } = options;
     const shared = {
+      ...(options.limitsOf === undefined ? {} : { limitsOf: options.limitsOf }),
       ...{ program, folders, extraCa, limits, policy, timer, logger },
       ...(door === undefined ? {} : { door }),
     };
@@ -89,7 +95,7 @@ export async function createProcessRunner(options: ProcessRunnerOptions): Promis
           whole: confinement.level === 'kernel',
         }),
       },
-      (makeRoom) => new ProcessPool({ ...shared, addons, confinement, makeRoom }),
+      (endIdle) => new ProcessPool({ ...shared, addons, confinement, endIdle }),
       confinement,
     );
   } catch (error) {
@@ -137,6 +143,9 @@ class ProcessRunner implements Runner {
   readonly #placings = new Map<string, Set<Placing>>();
   /** Processes of calls that run alone, by deployment. */
   readonly #alone = new Map<string, Set<SandboxProcess>>();
+  readonly #timer: RunnerTimer;
+  readonly #cpuShares = new CpuShares<SandboxProcess>(availableParallelism());
+  #cpuLookAtMs: number;
   readonly #stopWatch: () => void;
   #polls = 0;
   #calls = 0;
@@ -153,7 +162,7 @@ class ProcessRunner implements Runner {
       onUnattributedError: (deploymentId: string, error: UserCodeError) => void;
       packages: LoadablePackages;
     },
-    makePool: (makeRoom: () => boolean) => ProcessPool,
+    makePool: (endIdle: PoolOptions['endIdle']) => ProcessPool,
     confinement: Confinement,
   ) {
     const { limits, timer, logger, packages, onUnattributedError } = own;
@@ -165,11 +174,13 @@ class ProcessRunner implements Runner {
     if (confinement.kernel !== undefined) this.kernel = confinement.kernel;
     this.#onUnattributedError = onUnattributedError;
     this.#packages = packages;
-    this.#pool = makePool(() => this.#homes.endLeastRecentlyUsed());
+    this.#pool = makePool((rank) => this.#homes.endIdle(rank));
     this.#homes = new Homes({
       ...{ limits, pool: this.#pool, packages, timer, clock: own.clock, logger },
       onUnattributedError,
     });
+    this.#timer = timer;
+    this.#cpuLookAtMs = timer.nowMs();
     this.#stopWatch = timer.every(limits.memoryPollMs, () => this.#poll());
     this.#pool.start();
   }
@@ -402,7 +413,7 @@ class ProcessRunner implements Runner {
   }
 
   processes(): RunnerProcesses {
-    return this.#homes.describe();
+    return { ...this.#homes.describe(), shares: this.#pool.ownerShares() };
   }
 
   stats(): RunnerStats {
@@ -415,6 +426,7 @@ class ProcessRunner implements Runner {
       prewarmed: this.#pool.readyCount,
       calls: this.#calls,
       kills: this.#pool.killCount,
+      shares: this.#pool.shareCounts,
     };
   }
 
@@ -433,19 +445,37 @@ class ProcessRunner implements Runner {
   #poll(): void {
     this.#polls += 1;
     const housekeeping = this.#polls % housekeepingPolls === 0;
-    let privateBytes = 0;
     for (const process of this.#pool.processes) {
       if (process.pid === undefined || (process.idle && !housekeeping)) continue;
       const memory = processMemory(process.pid);
-      privateBytes += (memory?.privateBytes ?? 0) + (this.#memoryFolderBytes.get(process) ?? 0);
+      const privateBytes = (memory?.privateBytes ?? 0) + (this.#memoryFolderBytes.get(process) ?? 0);
+      this.#pool.sawMemory(process, privateBytes);
       process.watch(memory?.residentBytes);
       if (memory !== undefined) this.#homes.sawMemory(process, memory.residentBytes);
       // Every one that has seen user code: also one that loads, describes, or only finishes what it has.
       if (housekeeping && process.hasCode) void this.#watchScratch(process);
     }
     if (!housekeeping) return;
-    if (privateBytes > this.#limits.memoryBudgetMb * 1024 * 1024) this.#homes.endLeastRecentlyUsed();
+    this.#shareCpu();
+    this.#pool.freeMemory();
     this.#homes.keepHouse();
+  }
+
+  #shareCpu(): void {
+    const looks: CpuLook<SandboxProcess>[] = [];
+    for (const process of this.#pool.processes) {
+      const ownerId = this.#pool.ownerOf(process);
+      const cpuMs = process.pid === undefined ? undefined : processCpuMs(process.pid);
+      if (process.pid === undefined || ownerId === undefined || cpuMs === undefined) continue;
+      looks.push({ process, ownerId, cpuMs, wantsCpu: !process.idle && wantsCpu(process.pid) });
+    }
+    const nowMs = this.#timer.nowMs();
+    for (const { process, isGreedy } of this.#cpuShares.look(looks, nowMs - this.#cpuLookAtMs)) {
+      const isDone = process.beGreedy(isGreedy);
+      // Only root may give back what niceness took.
+      if (!isDone) this.#homes.replace(process);
+    }
+    this.#cpuLookAtMs = nowMs;
   }
 
   async #watchScratch(process: SandboxProcess): Promise<void> {

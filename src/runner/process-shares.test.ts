@@ -5,6 +5,8 @@ import { ProcessShares } from './process-shares.ts';
 describe('the shares of owners in the processes', () => {
   const busy = () => ({ idle: false, hasCode: true });
   const none = new Set<string>();
+  const sharesOf = (processesMax: number, memoryBudgetMb = 2048) =>
+    new ProcessShares({ processesMax, memoryBudgetMb });
   /** Gives an owner as many as it may have, at most `max`; answers how many those are. */
   const takeAll = (shares: ProcessShares, ownerId: string, waiting = none, max = 64): number => {
     let count = 0;
@@ -16,25 +18,28 @@ describe('the shares of owners in the processes', () => {
   };
 
   test('who is alone may have all but what the first call of another needs', () => {
-    const shares = new ProcessShares(64);
+    const shares = sharesOf(64);
     assert.equal(takeAll(shares, 'a'), 48);
     assert.equal(takeAll(shares, 'new'), 16);
-    assert.equal(takeAll(new ProcessShares(1), 'a'), 1);
+    assert.equal(takeAll(sharesOf(1), 'a'), 1);
   });
 
   test('who gets no process is told whose share is used up, and what to do', () => {
-    const shares = new ProcessShares(8);
+    const shares = sharesOf(8);
     takeAll(shares, 'a');
     assert.match(
-      shares.whyNone('a'),
+      shares.whyNone('a').reason,
       /^6 of 8 processes are busy with runs of this owner, .*\$\.flow\.delay/,
     );
-    assert.match(shares.whyNone('b'), /^6 of 8 processes are busy with runs of other owners; .*operator/);
-    assert.match(new ProcessShares(8).whyNone('b'), /^the machine started none in time; .*log/);
+    assert.match(
+      shares.whyNone('b').reason,
+      /^6 of 8 processes are busy with runs of other owners; .*operator/,
+    );
+    assert.match(sharesOf(8).whyNone('b').reason, /^the machine started none in time; .*log/);
   });
 
   test('where there are others, one leaves room for the next, however many have come before', () => {
-    const shares = new ProcessShares(64);
+    const shares = sharesOf(64);
     assert.ok(shares.mayTake('b', none));
     assert.equal(takeAll(shares, 'a'), 32);
     assert.equal(takeAll(shares, 'c'), 16);
@@ -42,7 +47,7 @@ describe('the shares of owners in the processes', () => {
   });
 
   test('while another waits who has less than a quarter, nobody gets more than one', () => {
-    const shares = new ProcessShares(64);
+    const shares = sharesOf(64);
     assert.equal(takeAll(shares, 'a', new Set(['b'])), 16);
     assert.deepEqual([...shares.order(new Set(['a', 'b']))], [['b', 0]]);
     assert.equal(takeAll(shares, 'b', new Set(['a']), 16), 16);
@@ -50,25 +55,97 @@ describe('the shares of owners in the processes', () => {
   });
 
   test('a process without work counts for nobody: it can be ended', () => {
-    const shares = new ProcessShares(4);
+    const shares = sharesOf(4);
     assert.ok(shares.mayTake('b', none));
     const idle = { idle: true, hasCode: true };
     for (let count = 0; count < 4; count += 1) shares.took({ ...idle }, 'a');
     assert.ok(shares.mayTake('a', none));
     const given = { idle: true, hasCode: false };
-    const other = new ProcessShares(4);
+    const other = sharesOf(4);
     assert.ok(other.mayTake('b', none));
     for (let count = 0; count < 2; count += 1) other.took({ ...given }, 'a');
     assert.ok(!other.mayTake('a', none), 'one that was just given away is about to have work');
   });
 
   test('what has ended counts no more', () => {
-    const shares = new ProcessShares(2);
+    const shares = sharesOf(2);
     assert.ok(shares.mayTake('b', none));
     const process = busy();
     shares.took(process, 'a');
     assert.ok(!shares.mayTake('a', none));
     shares.left(process);
     assert.ok(shares.mayTake('a', none));
+  });
+
+  const mebibyte = 1024 * 1024;
+  /** A process of an owner that uses so much memory. */
+  const withMemory = (shares: ProcessShares, ownerId: string, megabytes: number, process = busy()) => {
+    shares.took(process, ownerId);
+    shares.sawMemory(process, megabytes * mebibyte);
+    return process;
+  };
+  const toFree = (shares: ProcessShares) =>
+    shares.memoryToFree().map(({ owners, bytes }) => [[...owners], bytes / mebibyte]);
+
+  test('who is alone may use all of the memory, and gets no further process beyond it', () => {
+    const shares = sharesOf(64, 1000);
+    const large = withMemory(shares, 'a', 999);
+    assert.ok(shares.mayTake('a', none));
+    assert.deepEqual(toFree(shares), []);
+    shares.sawMemory(large, 1010 * mebibyte);
+    assert.ok(!shares.mayTake('a', none));
+    assert.deepEqual(toFree(shares), [[['a'], 10]]);
+  });
+
+  test('where there are others, memory beyond a quarter is no more than what is left for them', () => {
+    const shares = sharesOf(64, 1000);
+    const small = withMemory(shares, 'b', 200);
+    const large = withMemory(shares, 'a', 390);
+    assert.ok(shares.mayTake('a', none));
+    shares.sawMemory(large, 410 * mebibyte);
+    assert.ok(!shares.mayTake('a', none), 'others can use less than it does: 390 MB');
+    assert.ok(shares.mayTake('b', none));
+    assert.match(
+      shares.whyNone('a').reason,
+      /^processes of this owner use 410 MB of memory, and its share is 400 MB; /,
+    );
+    shares.left(small);
+    assert.ok(shares.mayTake('a', none));
+  });
+
+  test('what one owner uses beyond its share ends nothing of those who are within theirs', () => {
+    const shares = sharesOf(64, 1000);
+    withMemory(shares, 'b', 240);
+    withMemory(shares, 'a', 800);
+    assert.deepEqual(toFree(shares), [[['a'], 420]]);
+    const many = sharesOf(64, 1000);
+    for (let n = 0; n < 6; n += 1) withMemory(many, `o${n}`, 200);
+    assert.deepEqual(toFree(many), [[['o0', 'o1', 'o2', 'o3', 'o4', 'o5'], 200]], 'all are within theirs');
+  });
+
+  test('what an operator has set for an owner bounds it also where its share is larger', () => {
+    const limits = { processesMax: 2, memoryMbMax: 100 };
+    const shares = new ProcessShares({ processesMax: 64, memoryBudgetMb: 2048 }, (ownerId) =>
+      ownerId === 'a' ? limits : {},
+    );
+    assert.equal(takeAll(shares, 'a'), 2);
+    assert.match(shares.whyNone('a').reason, /^2 processes are busy with .* its quota is 2; .*operator/);
+    limits.processesMax = 3;
+    assert.ok(shares.mayTake('a', none));
+    withMemory(shares, 'a', 130, { idle: true, hasCode: true });
+    assert.ok(!shares.mayTake('a', none));
+    assert.deepEqual(toFree(shares), [[['a'], 30]]);
+    assert.ok(shares.mayTake('b', none));
+  });
+
+  test('room is made by who has most; beyond its share an owner takes none from who has fewer', () => {
+    const shares = sharesOf(8);
+    const idle = { idle: true, hasCode: true };
+    for (let n = 0; n < 4; n += 1) shares.took({ ...idle }, 'many');
+    for (let n = 0; n < 3; n += 1) shares.took(busy(), 'greedy');
+    shares.took({ ...idle }, 'one');
+    const ranks = (ownerId: string) => ['many', 'greedy', 'one'].map(shares.roomFor(ownerId));
+    assert.deepEqual(ranks('new'), [4, 3, 1]);
+    assert.deepEqual(ranks('greedy'), [4, 3, 0]);
   });
 });

@@ -1,3 +1,5 @@
+import type { ShareResource } from './share-records.ts';
+
 /** What the shares have to know of a process. */
 interface Taken {
   /** No call runs in it: it can be ended to make room. */
@@ -5,33 +7,71 @@ interface Taken {
   readonly hasCode: boolean;
 }
 
-/** While another owner waits, nobody gets more than this part of the processes. */
-const partWhileOthersWait = 1 / 4;
-/** So many are left for somebody who has not come yet, also by an owner who is alone. */
+/** While other owners are active, an owner is sure of this part of the processes and of the memory. */
+const guaranteedPart = 1 / 4;
+/** So many processes are left for an owner who has not come yet, also by one who is alone. */
 const partForNewcomers = 1 / 4;
+const mebibyte = 1024 * 1024;
+
+/** What an operator has set for an owner, where that is less than its share. */
+export interface OwnerProcessLimits {
+  processesMax?: number;
+  memoryMbMax?: number;
+}
+
+/** What all owners have together, or one of them. */
+interface Use {
+  processes: number;
+  /** Those with work. One that was just given to an owner is about to get some. */
+  busy: number;
+  /** Private memory of all of them. */
+  memoryBytes: number;
+}
 
 /**
- * How many sandboxed processes an owner may have at work. One who is alone may have three quarters. Where there are
- * others, an owner may have a quarter, and beyond it no more than what is left for everybody else: so that code that sleeps in all
- * processes of one owner leaves room for the first call of another.
+ * How many sandboxed processes an owner may have, and how much memory in them. An owner who is alone may have three quarters of the
+ * processes that are at work, and all of the memory. Where there are others, an owner may have a quarter, and beyond it no more than what is
+ * left for everybody else: so code that sleeps in all processes of one owner, or fills their memory, leaves room for the first call of another.
  */
 export class ProcessShares {
   readonly #max: number;
-  readonly #ownerOf = new Map<Taken, string>();
+  readonly #memoryBytesMax: number;
+  readonly #limitsOf: (ownerId: string) => OwnerProcessLimits;
+  readonly #taken = new Map<Taken, { ownerId: string; memoryBytes: number }>();
   readonly #seen = new Set<string>();
 
-  /** `max`: processes of all owners together. */
-  constructor(max: number) {
-    this.#max = max;
+  /** Of all owners together. */
+  constructor(
+    { processesMax, memoryBudgetMb }: { processesMax: number; memoryBudgetMb: number },
+    limitsOf: (ownerId: string) => OwnerProcessLimits = () => ({}),
+  ) {
+    this.#max = processesMax;
+    this.#memoryBytesMax = memoryBudgetMb * mebibyte;
+    this.#limitsOf = limitsOf;
   }
 
   took(process: Taken, ownerId: string): void {
     this.#seen.add(ownerId);
-    this.#ownerOf.set(process, ownerId);
+    this.#taken.set(process, { ownerId, memoryBytes: 0 });
   }
 
   left(process: Taken): void {
-    this.#ownerOf.delete(process);
+    this.#taken.delete(process);
+  }
+
+  /** What was found at the last look; processes that no owner has are not counted. */
+  sawMemory(process: Taken, bytes: number): void {
+    const taken = this.#taken.get(process);
+    if (taken !== undefined) taken.memoryBytes = bytes;
+  }
+
+  memoryOf(process: Taken): number {
+    return this.#taken.get(process)?.memoryBytes ?? 0;
+  }
+
+  /** Undefined: it was given to none yet. */
+  ownerOf(process: Taken): string | undefined {
+    return this.#taken.get(process)?.ownerId;
   }
 
   /** `waiting`: the owners whose calls wait for a process. */
@@ -42,40 +82,122 @@ export class ProcessShares {
   /** Of the owners who wait those who may have one more process, with the number that each has at work. */
   order(waiting: ReadonlySet<string>): Map<string, number> {
     for (const ownerId of waiting) this.#seen.add(ownerId);
-    const { busy, all } = this.#busy();
-    const guaranteed = Math.max(1, Math.floor(this.#max * partWhileOthersWait));
-    const counts = [...waiting].map((ownerId) => [ownerId, busy.get(ownerId) ?? 0] as const);
-    if (this.#seen.size === 1) {
+    const { of, all } = this.#uses();
+    const counts = [...waiting]
+      .filter((ownerId) => of(ownerId).memoryBytes < this.#memoryShare(ownerId, of(ownerId), all))
+      .filter((ownerId) => of(ownerId).busy < this.#processesMax(ownerId))
+      .map((ownerId) => [ownerId, of(ownerId).busy] as const);
+    if (this.#isAlone) {
       const mayHave = Math.ceil(this.#max * (1 - partForNewcomers));
       return new Map(counts.filter(([, own]) => own < mayHave));
     }
-    const isOneShort = counts.some(([, own]) => own < guaranteed);
-    const mayHave = isOneShort ? guaranteed : this.#max - all;
+    const isOneShort = counts.some(([, own]) => own < this.#guaranteed);
+    const mayHave = isOneShort ? this.#guaranteed : this.#max - all.busy;
     return new Map(counts.filter(([, own]) => own < mayHave));
   }
 
-  /** Why an owner gets no process now, and what to do about it. */
-  whyNone(ownerId: string): string {
-    const { busy, all } = this.#busy();
-    const own = busy.get(ownerId) ?? 0;
-    const others = all - own;
-    const guaranteed = Math.max(1, Math.floor(this.#max * partWhileOthersWait));
-    if (own >= guaranteed)
-      return `${own} of ${this.#max} processes are busy with runs of this owner, which is its share; let runs that sleep end sooner, with $.flow.delay or a shorter timeout`;
-    if (all >= this.#max * (1 - partForNewcomers))
-      return `${others} of ${this.#max} processes are busy with runs of other owners; try again, or ask the operator for another node`;
-    return 'the machine started none in time; try again, and look into the log of the service';
+  /**
+   * From whom a process may be taken for an owner who waits: the number that an owner has, 0 where none of its idle ones is to be ended. An owner
+   * within its share gets those of who has most. Beyond it, only its own and those of who has more.
+   */
+  roomFor(ownerId: string): (of: string) => number {
+    const { of } = this.#uses();
+    const own = of(ownerId).processes;
+    return (other) => {
+      const { processes } = of(other);
+      return other === ownerId || own < this.#guaranteed || processes > own ? processes : 0;
+    };
   }
 
-  /** Processes with work, by owner; one that was just given away is about to get some. */
-  #busy(): { busy: Map<string, number>; all: number } {
-    const busy = new Map<string, number>();
-    let all = 0;
-    for (const [process, ownerId] of this.#ownerOf) {
-      if (process.hasCode && process.idle) continue;
-      busy.set(ownerId, (busy.get(ownerId) ?? 0) + 1);
-      all += 1;
-    }
-    return { busy, all };
+  /**
+   * The bytes that are to be freed by ending idle processes of these owners. What an owner uses beyond its share ends nothing of the others.
+   */
+  memoryToFree(): { owners: ReadonlySet<string>; bytes: number }[] {
+    const { owners, all } = this.#uses();
+    const beyond = [...owners]
+      .map(([ownerId, use]) => ({
+        owners: new Set([ownerId]),
+        bytes: use.memoryBytes - this.#memoryShare(ownerId, use, all),
+      }))
+      .filter(({ bytes }) => bytes > 0);
+    const bytes = all.memoryBytes - this.#memoryBytesMax;
+    return beyond.length > 0 || bytes <= 0 ? beyond : [{ owners: new Set(owners.keys()), bytes }];
   }
+
+  /** Why an owner gets no process now, and what to do about it; without a resource it is no matter of shares. */
+  whyNone(ownerId: string): { resource?: ShareResource; reason: string } {
+    const { of, all } = this.#uses();
+    const own = of(ownerId);
+    const memoryShare = this.#memoryShare(ownerId, own, all);
+    if (own.memoryBytes >= memoryShare)
+      return {
+        resource: 'memory',
+        reason: `processes of this owner use ${megabytes(own.memoryBytes)} of memory, and its share is ${megabytes(memoryShare)}; let its runs use less memory or end sooner, or ask the operator for another node`,
+      };
+    const processesMax = this.#processesMax(ownerId);
+    if (own.busy >= processesMax)
+      return {
+        resource: 'processes',
+        reason: `${own.busy} processes are busy with runs of this owner, and its quota is ${processesMax}; let runs that sleep end sooner, with $.flow.delay or a shorter timeout, or ask the operator for more`,
+      };
+    if (own.busy >= this.#guaranteed)
+      return {
+        resource: 'processes',
+        reason: `${own.busy} of ${this.#max} processes are busy with runs of this owner, which is its share; let runs that sleep end sooner, with $.flow.delay or a shorter timeout`,
+      };
+    if (all.busy >= this.#max * (1 - partForNewcomers))
+      return {
+        resource: 'processes',
+        reason: `${all.busy - own.busy} of ${this.#max} processes are busy with runs of other owners; try again, or ask the operator for another node`,
+      };
+    return { reason: 'the machine started none in time; try again, and look into the log of the service' };
+  }
+
+  /** What each owner has now. */
+  get owners(): ReadonlyMap<string, Readonly<Use>> {
+    return this.#uses().owners;
+  }
+
+  get #isAlone(): boolean {
+    return this.#seen.size === 1;
+  }
+
+  get #guaranteed(): number {
+    return Math.max(1, Math.floor(this.#max * guaranteedPart));
+  }
+
+  #processesMax(ownerId: string): number {
+    return this.#limitsOf(ownerId).processesMax ?? Number.POSITIVE_INFINITY;
+  }
+
+  #memoryShare(ownerId: string, own: Use, all: Use): number {
+    const { memoryMbMax = Number.POSITIVE_INFINITY } = this.#limitsOf(ownerId);
+    const leftByOthers = this.#memoryBytesMax - (all.memoryBytes - own.memoryBytes);
+    const share = this.#isAlone
+      ? this.#memoryBytesMax
+      : Math.max(this.#memoryBytesMax * guaranteedPart, leftByOthers / 2);
+    return Math.min(share, memoryMbMax * mebibyte);
+  }
+
+  #uses(): { owners: Map<string, Use>; of: (ownerId: string) => Use; all: Use } {
+    const owners = new Map<string, Use>();
+    const all: Use = { processes: 0, busy: 0, memoryBytes: 0 };
+    for (const [process, { ownerId, memoryBytes }] of this.#taken) {
+      const own = owners.get(ownerId) ?? { processes: 0, busy: 0, memoryBytes: 0 };
+      owners.set(ownerId, own);
+      const isBusy = !process.hasCode || !process.idle;
+      for (const use of [own, all]) {
+        use.processes += 1;
+        if (isBusy) use.busy += 1;
+        use.memoryBytes += memoryBytes;
+      }
+    }
+    return { owners, of: (ownerId) => owners.get(ownerId) ?? nothing, all };
+  }
+}
+
+const nothing: Use = { processes: 0, busy: 0, memoryBytes: 0 };
+
+function megabytes(bytes: number): string {
+  return `${Math.round(bytes / mebibyte)} MB`;
 }

@@ -66,10 +66,9 @@ test('at start, processes that a dead service left behind are ended, strangers w
   try {
     const run = join(base, 'run-1999999999-5');
     await mkdir(join(run, 'scratch-1'), { recursive: true });
-    await writeFile(
-      join(run, 'processes'),
-      `${orphan.pid} ${startTimeOf(orphan.pid ?? 0)}\n${stranger.pid} 12345\n`,
-    );
+    await mkdir(join(run, 'processes'));
+    for (const name of [`${orphan.pid}-${startTimeOf(orphan.pid ?? 0)}`, `${stranger.pid}-12345`])
+      await writeFile(join(run, 'processes', name), '');
     const ended = new Promise((resolve) => orphan.once('exit', (_, signal) => resolve(signal)));
     const folders = new SandboxFolders({ base, temporary: false });
     assert.equal(await ended, 'SIGKILL');

@@ -24,9 +24,9 @@ export interface RunnerLimits {
   bootDeadlineMs: number;
   /** A process that does not take up a call within this time is stuck in earlier code and is replaced. */
   unresponsiveMs: number;
-  /** Processes alive at once, whatever they do. */
+  /** Processes alive at once, whatever they do. One that is warm has 15 MB: a hundred owners fit into the memory budget. */
   processesMax: number;
-  /** Private memory of all processes together; above it idle ones end, least recently used first. */
+  /** Private memory of all processes together; above it, and above the share of an owner (process-shares.ts), idle ones end. */
   memoryBudgetMb: number;
   /** Generic processes kept ready, so that a first call waits 3 ms instead of 90. */
   prewarmed: number;
@@ -81,7 +81,7 @@ export const defaultRunnerLimits: RunnerLimits = {
   loadDeadlineMs: 30_000,
   bootDeadlineMs: 20_000,
   unresponsiveMs: 500,
-  processesMax: 64,
+  processesMax: 128,
   memoryBudgetMb: 2048,
   prewarmed: 2,
   prewarmAfterMs: 1_000,
@@ -101,6 +101,11 @@ export const defaultRunnerLimits: RunnerLimits = {
   connectionIdleTimeoutMs: 5 * 60_000,
   memoryPollMs: 100,
 };
+
+/** Half of what the machine has, but not less than the default: it is no more than a bound where that is smaller. */
+export function memoryBudgetMbOf(machineBytes: number): number {
+  return Math.max(defaultRunnerLimits.memoryBudgetMb, Math.floor(machineBytes / 2 / 1024 / 1024));
+}
 
 /** Files, folders and links under /tmp of one deployment. */
 export const scratchFilesMax = 20_000;

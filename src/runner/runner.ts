@@ -1,6 +1,7 @@
 import type { BundleFormat } from '#storage/tables/component-tables.ts';
 import type { CallOutcome, HttpReply, LogLine, UserCodeError } from './call-outcome.ts';
 import type { KernelPrograms, SandboxLevel } from './confinement.ts';
+import type { ShareCounts, ShareResource } from './share-records.ts';
 
 /**
  * Where user code runs. Promises:
@@ -204,8 +205,20 @@ export interface SetApartDeployment {
   atMs: number;
 }
 
+/** What an owner has of all processes, and how often its share was not enough. */
+export interface OwnerShare {
+  ownerId: string;
+  processes: number;
+  /** Private memory of them, when it was looked at last. */
+  memoryBytes: number;
+  /** Calls that waited for a process, and those that got none, because of the share, since the start. */
+  delayed: number;
+  refused: number;
+}
+
 export interface RunnerProcesses {
   processes: RunnerProcess[];
+  shares: OwnerShare[];
   setApart: SetApartDeployment[];
 }
 
@@ -225,4 +238,6 @@ export interface RunnerStats {
   prewarmed: number;
   calls: number;
   kills: number;
+  /** What waited or was refused because its owner had its share, since the start. */
+  shares: Readonly<Record<ShareResource, Readonly<ShareCounts>>>;
 }

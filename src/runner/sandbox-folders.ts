@@ -9,7 +9,6 @@ import {
   readdirSync,
   readFileSync,
   realpathSync,
-  renameSync,
   rmSync,
   statSync,
   writeFileSync,
@@ -18,9 +17,11 @@ import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { removeTree, removeTreeSync } from './remove-tree.ts';
 
+const processesFolder = 'processes';
+
 /**
  * Folders of the runner: `<base>/program` holds the program, `<base>/run-<pid>-<start>` what belongs to one running
- * service: the list of its processes and one scratch folder for each. What a dead service left is cleared at start.
+ * service: `processes` with an empty file for each of its processes, and one scratch folder for each. What a dead service left is cleared at start.
  * What cannot be cleared is told to `onLeftOver` and stays: user code decides what is in a scratch folder, and must
  * not be able to keep a service from starting or stopping.
  */
@@ -29,6 +30,7 @@ export class SandboxFolders {
   readonly #base: string;
   readonly #temporary: boolean;
   readonly #run: string;
+  /** Of living processes, the names in their list. */
   readonly #alive = new Map<number, string>();
   readonly #onLeftOver: (folder: string, error: unknown) => void;
   #count = 0;
@@ -45,6 +47,7 @@ export class SandboxFolders {
     this.#run = join(base, `run-${process.pid}-${startTimeOf(process.pid) ?? '0'}`);
     reapLeftovers(base, onLeftOver);
     for (const folder of [base, this.program, this.#run]) mkdirSync(folder, { recursive: true, mode: 0o711 });
+    mkdirSync(join(this.#run, processesFolder), { recursive: true, mode: 0o700 });
     // The umask may have taken what a distinct uid needs: passing through, not listing.
     for (const folder of [this.program, this.#run]) chmodSync(folder, 0o711);
   }
@@ -62,23 +65,23 @@ export class SandboxFolders {
     await removeTree(folder);
   }
 
-  /** Written before a process does anything, so that a crash of the service leaves none unknown. */
+  /**
+   * Written before a process does anything, so that a crash of the service leaves none unknown. A file for each: a list that is replaced as a
+   * whole waits for the disk on some file systems, and all calls with it.
+   */
   processStarted(pid: number): void {
-    this.#alive.set(pid, startTimeOf(pid) ?? '');
-    this.#write();
+    const name = `${pid}-${startTimeOf(pid) ?? ''}`;
+    this.#alive.set(pid, name);
+    writeFileSync(join(this.#run, processesFolder, name), '');
   }
 
   processesEnded(pids: readonly number[]): void {
-    const known = pids.filter((pid) => this.#alive.delete(pid));
-    if (known.length > 0) this.#write();
-  }
-
-  #write(): void {
-    const lines = [...this.#alive].map(([pid, start]) => `${pid} ${start}\n`);
-    const path = join(this.#run, 'processes');
-    // On a full disk the list as it was is worth more than an empty one.
-    writeFileSync(`${path}.part`, lines.join(''));
-    renameSync(`${path}.part`, path);
+    for (const pid of pids) {
+      const name = this.#alive.get(pid);
+      if (name === undefined) continue;
+      this.#alive.delete(pid);
+      rmSync(join(this.#run, processesFolder, name), { force: true });
+    }
   }
 
   /** Removes what belonged to this run; of a base under the system's temporary folder everything, with the last service. */
@@ -105,8 +108,8 @@ function reapLeftovers(base: string, onLeftOver: (folder: string, error: unknown
     const match = /^run-(\d+)-(\d+)$/.exec(name);
     if (match === null || startTimeOf(Number(match[1])) === match[2]) continue;
     const folder = join(base, name);
-    for (const line of readLines(join(folder, 'processes'))) {
-      const [pid, start] = line.split(' ');
+    for (const listed of namesIn(join(folder, processesFolder))) {
+      const [pid, start] = listed.split('-');
       // The start time tells our process from a stranger that got the same number.
       if (start === undefined || start === '' || startTimeOf(Number(pid)) !== start) continue;
       try {
@@ -123,11 +126,9 @@ function reapLeftovers(base: string, onLeftOver: (folder: string, error: unknown
   }
 }
 
-function readLines(path: string): string[] {
+function namesIn(folder: string): string[] {
   try {
-    return readFileSync(path, 'utf8')
-      .split('\n')
-      .filter((line) => line !== '');
+    return readdirSync(folder);
   } catch {
     return [];
   }

@@ -8,6 +8,7 @@ import { bytesText } from '#lib/units.ts';
 import type { HttpReply, UserCodeError } from './call-outcome.ts';
 import { readError } from './call-record.ts';
 import { type CallStart, CallsInFlight } from './calls-in-flight.ts';
+import { niceness } from './cpu-shares.ts';
 import { encodeCall } from './encode-call.ts';
 import { CapPassedError } from './frame-fields.ts';
 import { FrameWriter } from './frame-writer.ts';
@@ -59,7 +60,6 @@ export interface ModulePlace {
 
 /** An idle gap after which a process must confirm that it took a call up; in a busy one frames prove it alive. */
 const quietMs = 1;
-const niceness = 10;
 const stderrTailCharacters = 4096;
 /** Frames for calls that have ended: normal right after a kill or cancel, an attack in numbers. */
 const strayFramesMax = 1000;
@@ -405,6 +405,15 @@ export class SandboxProcess {
     if (verdict !== undefined) this.kill(verdict.reason, verdict.detail);
   }
 
+  /** After or among other processes of user code on the cores. False where the system does not allow it, which is a way back. */
+  beGreedy(isGreedy: boolean): boolean {
+    if (this.pid === undefined || this.#gone) return true;
+    const threads = threadsOf(this.pid);
+    return threads
+      .map((thread) => beNice(thread, isGreedy ? niceness.greedy : niceness.usual))
+      .every(Boolean);
+  }
+
   #listen(): void {
     const { child, rpc } = this.#sandbox;
     rpc.on('data', (chunk: Buffer) => this.#onBytes(chunk));
@@ -651,11 +660,13 @@ export class SandboxProcess {
   }
 }
 
-/** Of one thread, which those that it starts inherit. */
-function beNice(thread: number): void {
+/** Of one thread, which those that it starts inherit. False where the system does not allow it. */
+function beNice(thread: number, value = niceness.usual): boolean {
   try {
-    setPriority(thread, niceness);
-  } catch {
-    // It has ended already; its exit follows.
+    setPriority(thread, value);
+    return true;
+  } catch (error) {
+    // Otherwise it has ended already; its exit follows.
+    return (error as { info?: { code?: string } }).info?.code !== 'EACCES';
   }
 }

@@ -12,7 +12,7 @@ export function mayUseDistinctUsers(): boolean {
   return getuid?.() === 0 && othersCanReach(process.execPath);
 }
 
-interface TestOptions extends Omit<PoolOptions, 'confinement' | 'makeRoom'> {
+interface TestOptions extends Omit<PoolOptions, 'confinement' | 'endIdle'> {
   level: 'auto' | 'require' | 'seat-belt' | 'off';
   distinctUsers: boolean;
   /** Where it is kept what was proved. */
@@ -144,7 +144,7 @@ async function startProbe(
   confinement: Confinement,
   extra: Pick<ProbeRequest, 'attacks' | 'bare'> = {},
 ): Promise<Started> {
-  const pool = new ProcessPool({ ...options, confinement, makeRoom: () => false });
+  const pool = new ProcessPool({ ...options, confinement, endIdle: () => undefined });
   try {
     const process = pool.startProcess({ probe: { hostFile: import.meta.filename, ...extra } });
     if (process instanceof Error) return { ready: false, reason: process.message };

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { closeSync, mkdirSync, openSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { closeSync, openSync, readdirSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { type Logger, silentLogger } from '#lib/logger.ts';
@@ -61,9 +61,8 @@ test('a process that cannot be put on the list is ended, with its folder and its
   const processes = () => fixture.runner.stats().warm + fixture.runner.stats().prewarmed;
   const before = unaccounted();
   await assertRecovers(() => {
-    // In the way of the list that is about to be written.
-    mkdirSync(join(run, 'processes.part'));
-    return () => rmSync(join(run, 'processes.part'), { recursive: true });
+    renameSync(join(run, 'processes'), join(run, 'away'));
+    return () => renameSync(join(run, 'away'), join(run, 'processes'));
   });
   await waitFor(() => folders() <= processes(), { what: 'no folders of no process' });
   await waitFor(() => unaccounted() <= before, { what: 'no descriptors of no process' });

@@ -19,6 +19,7 @@ import { idempotencyKeysMigration } from './migrations/0016-idempotency-keys.ts'
 import { ticksAndNodesMigration } from './migrations/0017-ticks-and-nodes.ts';
 import { apiRequestKeysMigration } from './migrations/0018-api-request-keys.ts';
 import { isolatedSourcesMigration } from './migrations/0019-isolated-sources.ts';
+import { ownerSharesMigration } from './migrations/0020-owner-shares.ts';
 import type { Store, Tx } from './store.ts';
 
 export interface Migration {
@@ -47,6 +48,7 @@ export const migrations: readonly Migration[] = [
   ticksAndNodesMigration,
   apiRequestKeysMigration,
   isolatedSourcesMigration,
+  ownerSharesMigration,
 ];
 
 /** The store was written by a newer version, or its history differs: going on could destroy data. */

@@ -80,5 +80,8 @@ forEachSharedService((fixture) => {
     const [{ shared, state, owner_id, memory_bytes }] = mine;
     assert.deepEqual([mine.length, shared, state, owner_id], [1, true, 'idle', apart.owner_id]);
     assert.ok(memory_bytes > 1_000_000);
+    const share = body.data.owners.find((one: { owner_id: string }) => one.owner_id === owner_id);
+    assert.ok(share.processes >= 1);
+    assert.deepEqual([share.delayed, share.refused], [0, 0]);
   });
 });

@@ -109,6 +109,19 @@ forEachSharedService((fixture) => {
     assert.equal(refused.status, 404);
   });
 
+  test('processes and memory of an owner are set beside its quotas, and null gives them back', async () => {
+    const person = await fixture.service.createUser('bounded');
+    const set = await setQuotas(person.id, { processes_max: 4, memory_mb_max: 512 });
+    assert.deepEqual([set.own.processes_max, set.own.memory_mb_max, set.own.credits], [4, 512, null]);
+    const given = await setQuotas(person.id, { processes_max: null });
+    assert.deepEqual([given.own.processes_max, given.own.memory_mb_max], [null, 512]);
+    const path = `/v1/quotas/${person.id}`;
+    for (const body of [{ processes_max: 0 }, { memory_mb_max: 63 }]) {
+      const { status, body: answer } = await fixture.service.admin.api('PUT', path, body);
+      assert.deepEqual([status, answer.details.parameter], [400, Object.keys(body)[0]]);
+    }
+  });
+
   test('a user on the paid plan is told of the billing period, one on the free plan of the day', async () => {
     const person = await fixture.service.createUser('payer');
     const free = await data('GET', '/v1/users/me', undefined, person.key);

@@ -108,10 +108,11 @@ export class RunFixture implements AsyncDisposable {
       call: (request, callOptions = {}) => this.#answer(request, callOptions),
       forget: () => Promise.resolve(),
       releaseScratch: () => undefined,
-      processes: () => ({ processes: [], setApart: [] }),
+      processes: () => ({ processes: [], shares: [], setApart: [] }),
       stats: () => ({
         ...{ level: 'off', ownUsers: false, addons: false, warm: 0, deployments: 0, setApart: 0 },
         ...{ prewarmed: 0, calls: 0, kills: 0 },
+        shares: { processes: { delayed: 0, refused: 0 }, memory: { delayed: 0, refused: 0 } },
       }),
       close: () => Promise.resolve(),
     };

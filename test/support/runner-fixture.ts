@@ -1,7 +1,7 @@
 /** What tests of the runner share: a runner with real processes, and deployments made from source text. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { chmod, glob, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { chmod, glob, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -146,8 +146,8 @@ export async function pidTitled(fixture: RunnerFixture, title: string): Promise<
 /** The processes that a runner says it has; at the kernel level bubblewrap is one more for each. */
 export async function processesOf({ folder }: RunnerFixture): Promise<number[]> {
   const [list] = await Array.fromAsync(glob(join(folder, 'run-*', 'processes')));
-  const text = list === undefined ? '' : await readFile(list, 'utf8').catch(() => '');
-  return text.split('\n').flatMap((line) => (line === '' ? [] : [Number(line.split(' ')[0])]));
+  const names = list === undefined ? [] : await readdir(list).catch(() => []);
+  return names.map((name) => Number(name.split('-')[0]));
 }
 
 /** A component whose `run(event)` is `body`, with a db and an http interface. */

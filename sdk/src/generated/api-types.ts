@@ -1450,6 +1450,18 @@ export interface Processes {
     /** Epoch seconds (integer) */
     started_at: number;
   })[];
+  /** Shares of owners, the most refused first; 100 at most */
+  owners: {
+    owner_id: string;
+    /** That it has (integer) */
+    processes: number;
+    /** Private memory of its processes together (integer) */
+    memory_bytes: number;
+    /** Calls that waited for a process since the start because the owner had its share (integer) */
+    delayed: number;
+    /** Calls that got no process because of it (integer) */
+    refused: number;
+  }[];
   /**
    * Deployments whose code ended a process that others shared, the latest first. Each has a process of its
    * own until its code changes
@@ -1601,6 +1613,10 @@ export interface Quota {
     /** Integer */
     invocations: number | null;
     enforced: boolean | null;
+    /** Processes of user code with work, on each node. null: the share of an owner (integer) */
+    processes_max: number | null;
+    /** Memory of its processes together, on each node. null: the share of an owner (integer) */
+    memory_mb_max: number | null;
   };
   /** On this UTC day */
   used: {
@@ -1939,6 +1955,16 @@ export interface PutQuotaBody {
   invocations?: number | null;
   /** Whether what goes beyond is refused */
   enforced?: boolean | null;
+  /**
+   * Processes of user code with work, on each node, where that is less than the share of an owner (integer,
+   * 1 to 1000000)
+   */
+  processes_max?: number | null;
+  /**
+   * Memory of the processes of user code together, on each node, where that is less than the share of an
+   * owner (integer, 64 to 1000000)
+   */
+  memory_mb_max?: number | null;
   /** paid: /users/me describes billing periods of a month, of which the first begins today */
   plan?: 'free' | 'paid';
 }

@@ -8,6 +8,7 @@ import { Health } from './health-shapes.ts';
 
 /** Beyond, a count says enough. */
 export const idsShownMax = 100;
+export const ownersShownMax = 100;
 
 const InstanceShape = Type.Object({
   version: Type.String({ description: 'Of Millrace' }),
@@ -120,6 +121,18 @@ const ProcessesShape = Type.Object({
       started_at: Type.Integer({ description: 'Epoch seconds' }),
     }),
     { description: 'Processes that run user code on the node that answers' },
+  ),
+  owners: Type.Array(
+    Type.Object({
+      owner_id: Type.String(),
+      processes: Type.Integer({ description: 'That it has' }),
+      memory_bytes: Type.Integer({ description: 'Private memory of its processes together' }),
+      delayed: Type.Integer({
+        description: 'Calls that waited for a process since the start because the owner had its share',
+      }),
+      refused: Type.Integer({ description: 'Calls that got no process because of it' }),
+    }),
+    { description: `Shares of owners, the most refused first; ${ownersShownMax} at most` },
   ),
   set_apart: Type.Array(
     Type.Object({

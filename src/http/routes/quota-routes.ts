@@ -35,6 +35,12 @@ const QuotaShape = Type.Object({
       compute_ms: nullableInteger(''),
       invocations: nullableInteger(''),
       enforced: Type.Union([Type.Boolean(), Type.Null()]),
+      processes_max: nullableInteger(
+        'Processes of user code with work, on each node. null: the share of an owner',
+      ),
+      memory_mb_max: nullableInteger(
+        'Memory of its processes together, on each node. null: the share of an owner',
+      ),
     },
     { description: 'What was set for this owner' },
   ),
@@ -52,6 +58,14 @@ const changeableQuota = (description: string) =>
   Type.Optional(
     Type.Union([Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }), Type.Null()], {
       description,
+    }),
+  );
+
+/** Not so little that no code could run. */
+const changeableLimit = (description: string, minimum: number) =>
+  Type.Optional(
+    Type.Union([Type.Integer({ minimum, maximum: 1_000_000 }), Type.Null()], {
+      description: `${description}, where that is less than the share of an owner`,
     }),
   );
 
@@ -88,6 +102,8 @@ export function quotaRoutes(app: App, { store, clock, quotas }: QuotaRouteOption
         compute_ms: own?.compute_ms ?? null,
         invocations: own?.invocations ?? null,
         enforced: own === undefined || own.enforced === null ? null : own.enforced === 1,
+        processes_max: own?.processes_max ?? null,
+        memory_mb_max: own?.memory_mb_max ?? null,
       },
       used: { credits: used.credits, compute_ms: used.computeMs, invocations: used.invocations },
       plan: startMs === null ? 'free' : 'paid',
@@ -127,6 +143,8 @@ export function quotaRoutes(app: App, { store, clock, quotas }: QuotaRouteOption
           enforced: Type.Optional(
             Type.Union([Type.Boolean(), Type.Null()], { description: 'Whether what goes beyond is refused' }),
           ),
+          processes_max: changeableLimit('Processes of user code with work, on each node', 1),
+          memory_mb_max: changeableLimit('Memory of the processes of user code together, on each node', 64),
           plan: Type.Optional(
             Type.Enum(['free', 'paid'], {
               description:
@@ -139,7 +157,7 @@ export function quotaRoutes(app: App, { store, clock, quotas }: QuotaRouteOption
     },
     async (request) => {
       const ownerId = await ownerFor(request);
-      const { credits, compute_ms, invocations, enforced, plan } = request.body;
+      const { credits, compute_ms, invocations, enforced, processes_max, memory_mb_max, plan } = request.body;
       if (plan === 'paid' && !ownerId.startsWith('u_')) {
         throw new CallerError('invalid_parameter', 'plan: only users are on a plan', { parameter: 'plan' });
       }
@@ -156,6 +174,8 @@ export function quotaRoutes(app: App, { store, clock, quotas }: QuotaRouteOption
             ...(compute_ms !== undefined && { compute_ms }),
             ...(invocations !== undefined && { invocations }),
             ...(enforced !== undefined && { enforced: enforced === null ? null : Number(enforced) }),
+            ...(processes_max !== undefined && { processes_max }),
+            ...(memory_mb_max !== undefined && { memory_mb_max }),
             ...(plan !== undefined && { billing_period_start_ms: startMs }),
           },
           nowMs,

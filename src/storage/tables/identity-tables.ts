@@ -112,6 +112,9 @@ export interface OwnerQuotaTable {
   invocations: number | null;
   /** 1: what goes beyond is refused; 0: it is not; null: as the setting says. */
   enforced: number | null;
+  /** Of processes of user code on a node; null: only the share of the instance. */
+  processes_max: number | null;
+  memory_mb_max: number | null;
   /** Set for a user on the paid plan: start of the billing period; null: free. */
   billing_period_start_ms: number | null;
   updated_at_ms: number;

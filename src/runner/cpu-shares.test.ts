@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type CpuLook, CpuShares } from './cpu-shares.ts';
+
+interface Process {
+  name: string;
+  ownerId: string;
+  cpuMs: number;
+}
+
+const processOf = (ownerId: string, name: string): Process => ({ name, ownerId, cpuMs: 0 });
+/** What each has used in a second, and whether it wants more. */
+function pass(shares: CpuShares<Process>, used: [Process, usedMs: number, wantsCpu?: boolean][]) {
+  const looks: CpuLook<Process>[] = used.map(([process, usedMs, wantsCpu = false]) => {
+    process.cpuMs += usedMs;
+    return { process, ownerId: process.ownerId, cpuMs: process.cpuMs, wantsCpu };
+  });
+  return shares.look(looks, 1000).map(({ process, isGreedy }) => [process.name, isGreedy]);
+}
+
+test('processes that keep more than half of the cores busy for one owner come after those of others, the rest of its processes do not', () => {
+  const shares = new CpuShares<Process>(4);
+  const [one, two, third] = [processOf('a', 'one'), processOf('a', 'two'), processOf('a', 'third')];
+  const other = processOf('b', 'other');
+  assert.deepEqual(pass(shares, [[one, 0], [two, 0], [third, 0], [other, 0]]), []); // biome-ignore format: one look
+  assert.deepEqual(pass(shares, [[one, 700], [two, 800], [third, 20], [other, 900]]), []); // biome-ignore format: one look
+  assert.deepEqual(pass(shares, [[one, 900], [two, 900], [third, 20], [other, 900]]), [['one', true], ['two', true]]); // biome-ignore format: one look
+});
+
+test('one that spins and gets little time stays behind; one that waits again does not', () => {
+  const shares = new CpuShares<Process>(1);
+  const spins = processOf('a', 'spins');
+  pass(shares, [[spins, 0]]);
+  assert.deepEqual(pass(shares, [[spins, 900, true]]), [['spins', true]]);
+  assert.deepEqual(pass(shares, [[spins, 10, true]]), []);
+  assert.deepEqual(pass(shares, [[spins, 10, false]]), [['spins', false]]);
+});
+
+test('many processes of one owner that each get a little are too many together', () => {
+  const shares = new CpuShares<Process>(2);
+  const all = Array.from({ length: 10 }, (_, n) => processOf('a', `${n}`));
+  pass(shares, all.map((process) => [process, 0])); // biome-ignore format: one look
+  assert.equal(pass(shares, all.map((process) => [process, 100])).length, 10); // biome-ignore format: one look
+});
+
+test('what a process had used before it was first seen is not counted', () => {
+  const shares = new CpuShares<Process>(1);
+  assert.deepEqual(pass(shares, [[processOf('a', 'old'), 60_000, true]]), []);
+});
