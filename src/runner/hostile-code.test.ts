@@ -479,33 +479,6 @@ test('a flood of forged events is capped', async () => {
   assert.equal(outcome.status, 'limit_exceeded');
 });
 
-test('files outside the own folder cannot be touched', async () => {
-  for (const expression of [
-    "require('fs').readFileSync('/etc/passwd')",
-    "require('fs').readFileSync(Buffer.from('/etc/passwd'))",
-    "require('fs').readFileSync(new URL('file:///etc/passwd'))",
-    "require('fs').readFileSync('/proc/self/environ')",
-    "require('fs').readFileSync('/proc/' + process.ppid + '/environ')",
-    "require('fs').readdirSync('/proc')",
-    "require('fs').writeFileSync('/x', 'y')",
-    "require('fs').promises.readFile('/etc/passwd')",
-    "require('fs').linkSync('/etc/passwd', '/tmp/link')",
-    "require('v8').writeHeapSnapshot('/x')",
-    "import('file:///etc/passwd')",
-  ]) {
-    const code = await codeOf(expression);
-    if (!isKernel) assert.equal(code, 'ERR_ACCESS_DENIED', expression);
-    // What is there inside may be read, and is its own.
-    else if (/environ'|readdirSync/.test(expression)) assert.equal(code, 'allowed');
-    else assert.match(String(code), /^(?:ERR_ACCESS_DENIED|ENOENT|ERR_MODULE_NOT_FOUND)$/, expression);
-  }
-  // What is above /tmp is no part of it.
-  assert.equal(
-    await codeOf("require('fs').readFileSync('/tmp/../etc/passwd')"),
-    isKernel ? 'ENOENT' : 'ERR_ACCESS_DENIED',
-  );
-});
-
 test('at the kernel level nothing of the machine is there: no files, no processes, no environment', {
   skip: !isKernel && 'kernel level only',
 }, async () => {
@@ -524,23 +497,6 @@ test('at the kernel level nothing of the machine is there: no files, no processe
     root.filter((name) => !name.startsWith('lib') && name !== 'usr'),
     ['bin', 'dev', 'proc', 'program.cjs', 'tmp'],
   );
-});
-
-test('processes, threads and other ways out are denied', async () => {
-  for (const expression of [
-    "require('child_process').execSync('id')",
-    "require('child_process').spawnSync('/bin/true')",
-    "new (require('worker_threads').Worker)('1', { eval: true })",
-    "require('cluster').fork()",
-    "process.dlopen({ exports: {} }, '/x.node')",
-    "process.binding('spawn_sync')",
-    "require('inspector').open()",
-  ]) {
-    assert.notEqual(await codeOf(expression), 'allowed', expression);
-  }
-  assert.equal(await codeOf("require('child_process').execSync('id')"), 'ERR_ACCESS_DENIED');
-  assert.notEqual(await codeOf("require('node:sqlite')"), 'allowed');
-  assert.notEqual(await codeOf("require('node:ffi')"), 'allowed');
 });
 
 test('the environment is empty, and only the descriptors it was given are open', async () => {
