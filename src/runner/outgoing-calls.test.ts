@@ -69,12 +69,3 @@ test('a refused connection is told of the call that asked for it, of others besi
   await run('alone', { leaves: true });
   assert.deepEqual(told, ['asks', 'alone']);
 });
-
-test('garbage on the descriptor of the relay ends the process and nothing else', async () => {
-  const outcome = await open.run(
-    "require('fs').writeSync(4, Buffer.alloc(4096, 255)); await new Promise(() => {});",
-  );
-  assert.equal(outcome.status, 'exited');
-  assert.equal(outcome.error?.code, 'protocol');
-  assert.equal(resultOf(await open.run('return 1;')), 1);
-});

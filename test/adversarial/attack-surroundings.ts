@@ -32,18 +32,31 @@ const ledAddresses =
   );
 
 export class AttackSurroundings {
+  readonly #connections: ReadonlyMap<number, number>;
   readonly #closers: (() => unknown)[] = [];
   readonly values: Omit<Surroundings, 'T'>;
   readonly #idle: ChildProcess;
 
-  private constructor(values: Omit<Surroundings, 'T'>, idle: ChildProcess, closers: (() => unknown)[]) {
+  private constructor(
+    values: Omit<Surroundings, 'T'>,
+    idle: ChildProcess,
+    closers: (() => unknown)[],
+    connections: ReadonlyMap<number, number>,
+  ) {
+    this.#connections = connections;
     this.values = values;
     this.#idle = idle;
     this.#closers = closers;
   }
 
+  /** How many connections one of the servers has got. */
+  connections(server: 'web' | 'redirect' | 'denied'): number {
+    return this.#connections.get(this.values.P[server]) ?? 0;
+  }
+
   static async make(): Promise<AttackSurroundings> {
     const closers: (() => unknown)[] = [];
+    const connections = new Map<number, number>();
     // Not below /tmp, which is another folder where code runs.
     const folder = await mkdtemp('/var/tmp/millrace-canary-');
     closers.push(() => rm(folder, { recursive: true, force: true }));
@@ -69,7 +82,9 @@ export class AttackSurroundings {
           `HTTP/1.1 101 CANARY\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`,
         );
       });
-      return listening(server, where, closers);
+      const port = await listening(server, where, closers);
+      server.on('connection', () => connections.set(port, (connections.get(port) ?? 0) + 1));
+      return port;
     };
     const sayCanary: RequestListener = (request, response) => {
       request.resume();
@@ -113,7 +128,12 @@ export class AttackSurroundings {
     });
     closers.push(() => idle.kill('SIGKILL'));
     const P = { web, web6, web2, redirect, denied, udp, unix, abstract, service: idle.pid ?? 0 };
-    return new AttackSurroundings({ C: join(folder, 'canary.txt'), D: folder, P }, idle, closers);
+    return new AttackSurroundings(
+      { C: join(folder, 'canary.txt'), D: folder, P },
+      idle,
+      closers,
+      connections,
+    );
   }
 
   /** What the service allows user code: public addresses, and the server that redirects. */
