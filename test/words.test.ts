@@ -45,7 +45,7 @@ const namesToReplace: readonly [find: RegExp, write: string][] = [
   [/\bquestionOf\b|\bRoute(?:Question|Answer)\b|\bMadeDeliveries\b/, 'prefetchSubscribers, RoutedDeliveries'],
   [/\bbelieved(?:Ms)?\b/, 'estimate, TTL'],
   [
-    /\b(?:interface|type) (?!StepContext)\w+(?:Parts|Deps|Tools)\b|constructor\((?:parts|deps|tools):|#(?:deps|tools)\b/,
+    /\b(?:interface|type) \w+(?:Parts|Deps|Tools)\b|constructor\((?:parts|deps|tools):|#(?:deps|tools)\b/,
     'Options, in one spelling',
   ],
 ];
@@ -74,9 +74,7 @@ test('public texts use the words of the field', () => {
 
 /** Texts in quotes outside of public files: error messages, mostly. */
 test('error messages name roles, and say what is so now', () => {
-  const files = projectFiles().filter(
-    (file) => /^src\/.*\.ts$/.test(file) && !file.endsWith('.test.ts') && !isOfSandbox.test(file),
-  );
+  const files = projectFiles().filter((file) => /^src\/.*\.ts$/.test(file) && !file.endsWith('.test.ts'));
   const riddle = /\b(?:nobody|somebody|anybody|whoever|goes on|gone on|any more)\b/i;
   const wrong = files.flatMap((file) =>
     readProjectFile(file)
@@ -95,9 +93,7 @@ test('names use the words of the field', () => {
 });
 
 test('error messages name sizes in KB and MB, not in bytes', () => {
-  const files = projectFiles().filter(
-    (file) => /^(?:src|cli)\/.*\.ts$/.test(file) && !isOfSandbox.test(file),
-  );
+  const files = projectFiles().filter((file) => /^(?:src|cli)\/.*\.ts$/.test(file));
   const counted = /\$\{[^}]*Max\} bytes/;
   assert.deepEqual(
     files.filter((file) => counted.test(readProjectFile(file))),
@@ -105,13 +101,8 @@ test('error messages name sizes in KB and MB, not in bytes', () => {
   );
 });
 
-/** The sandbox is rewritten apart, and brings its names into line then. */
-const isOfSandbox = /^src\/runner\//;
-
 test('log events are named area.past-tense-verb, in kebab case', () => {
-  const files = projectFiles().filter(
-    (file) => /^src\/.*\.ts$/.test(file) && !file.endsWith('.test.ts') && !isOfSandbox.test(file),
-  );
+  const files = projectFiles().filter((file) => /^src\/.*\.ts$/.test(file) && !file.endsWith('.test.ts'));
   const names = files.flatMap((file) => logEventsIn(readProjectFile(file)));
   assert.ok(names.length > 100, `only ${names.length} log events were found`);
   const past = /(?:ed|begun|built|kept|left|lost|overtaken|read|run|sent|set|taken|undone)(?:-|$)/;

@@ -116,7 +116,7 @@ test('options are bounded in time and in size, and throw as themselves', async (
     });
   const large = await ask('options() { return ["x".repeat(2_000_000)]; }');
   assert.equal(large.status, 'limit_exceeded');
-  assert.match(large.error?.message ?? '', /the list of options is larger than 1048576 bytes/);
+  assert.match(large.error?.message ?? '', /the list of options is larger than 1 MB/);
   const begin = `${signal('begun')}`;
   for (const body of [
     `options() { ${begin} for (;;); }`,

@@ -128,7 +128,7 @@ export class Homes {
       },
       (error: unknown) => {
         // Nothing should get here. If it does, the next call must not find the same rejection again.
-        this.#options.logger.error({ err: error }, 'runner.load_failed');
+        this.#options.logger.error({ err: error }, 'runner.load-failed');
         this.#gone(home);
         return this.noProcess(request.ownerId);
       },

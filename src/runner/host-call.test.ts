@@ -150,8 +150,8 @@ test('what is asked for is bounded in size', async () => {
     async (hostCall) => ({ header: {}, body: hostCall.body }),
   );
   assert.deepEqual(exportsOf(outcome).$return_value, [
-    'more than 1048576 bytes are sent to the service at a time',
-    'what is asked for is described in more than 65536 bytes',
+    'more than 1 MB are sent to the service at a time',
+    'what is asked for is described in more than 64 KB',
   ]);
 });
 

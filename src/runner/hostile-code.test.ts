@@ -334,7 +334,7 @@ test('a result beyond its cap is refused inside, and the process lives on', asyn
     call: { kind: 'run', event: '{"n":100000000}' },
   });
   assert.equal(outcome.status, 'limit_exceeded');
-  assert.match(outcome.error?.message ?? '', /returned value is larger than 1048576 bytes/);
+  assert.match(outcome.error?.message ?? '', /returned value is larger than 1 MB/);
   assert.equal(resultOf(await fixture.call(source, { deploymentId: 'dc_large' })), pid);
 });
 

@@ -33,7 +33,7 @@ before(async () => {
   const logger: Logger = {
     ...silentLogger,
     info: (line: unknown, message?: string) => {
-      if (message === 'runner.uncaught') logged.push(line);
+      if (message === 'runner.uncaught-reported') logged.push(line);
     },
   };
   fixture = await startRunnerFixture({

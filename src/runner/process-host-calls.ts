@@ -109,7 +109,7 @@ export class ProcessHostCalls {
       this.#refuse(n, failure.message, failure.code);
       return;
     }
-    this.#logger.error({ err: failure, kind }, 'runner.ask_failed');
+    this.#logger.error({ err: failure, kind }, 'runner.host-call-failed');
     this.#refuse(n, 'the service failed to answer', 'internal_error');
   }
 

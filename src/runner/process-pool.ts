@@ -70,7 +70,7 @@ export class ProcessPool {
   constructor(options: PoolOptions) {
     this.#options = options;
     this.#users = new SlotUsers({
-      onLeft: (left) => options.logger.warn(left, 'runner.left_processes_killed'),
+      onLeft: (left) => options.logger.warn(left, 'runner.left-processes-killed'),
     });
     this.#shares = new ProcessShares(options.limits.processesMax);
   }
@@ -232,7 +232,7 @@ export class ProcessPool {
     // A call that waits for the process pays only for the modules that its code loads.
     const process = this.startProcess(urgent ? {} : { prewarmAfterMs: limits.prewarmAfterMs }, waiter?.needs);
     if (process instanceof Error) {
-      this.#options.logger.error({ err: process }, 'runner.start_failed');
+      this.#options.logger.error({ err: process }, 'runner.start-failed');
       this.#failedAt = performance.now();
       // The machine is out of something. Whoever waits can try again later better than here.
       this.#letWaitersGo();
@@ -251,7 +251,7 @@ export class ProcessPool {
       }
       if (said === undefined) {
         if (!this.#closed)
-          this.#options.logger.error({ stderr: process.stderrTail.slice(-500) }, 'runner.boot_failed');
+          this.#options.logger.error({ stderr: process.stderrTail.slice(-500) }, 'runner.boot-failed');
         this.#failedAt = performance.now();
       } else if (waiter === undefined) this.#ready.push(process);
       else if (this.#leave(waiter)) this.#give(process, waiter);
@@ -351,7 +351,7 @@ export class ProcessPool {
     try {
       this.#options.folders.processStarted(pid);
     } catch (error) {
-      this.#options.logger.warn({ err: error }, 'runner.process_list_not_written');
+      this.#options.logger.warn({ err: error }, 'runner.process-list-lost');
     }
   }
 
@@ -379,12 +379,12 @@ export class ProcessPool {
       try {
         folders.processesEnded(pids.filter((pid) => pid !== undefined));
       } catch (error) {
-        logger.warn({ err: error }, 'runner.process_list_not_written');
+        logger.warn({ err: error }, 'runner.process-list-lost');
       }
       try {
         if (scratch !== undefined) await folders.removeScratch(scratch);
       } catch (error) {
-        logger.warn({ err: error }, 'runner.scratch_not_removed');
+        logger.warn({ err: error }, 'runner.scratch-removal-failed');
       }
     };
     const removal = remove();

@@ -3,6 +3,7 @@ import type { AddressPolicy } from '#egress/address-policy.ts';
 import type { EgressDoor } from '#egress/egress-door.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
+import { bytesText } from '#lib/units.ts';
 import type { CallOutcome, UserCodeError } from './call-outcome.ts';
 import type { Confinement } from './confinement.ts';
 import type { Home } from './home.ts';
@@ -60,7 +61,7 @@ export async function createProcessRunner(options: ProcessRunnerOptions): Promis
   const limits = { ...defaultRunnerLimits, ...options.limits };
   const distinctUsers = options.level !== 'off' && mayUseDistinctUsers();
   const folders = new SandboxFolders(reachableBase(options.folder, distinctUsers), (folder, error) =>
-    options.logger.warn({ err: error, folder }, 'runner.folder_not_removed'),
+    options.logger.warn({ err: error, folder }, 'runner.folder-removal-failed'),
   );
   // Any local process of our user can send SIGUSR1; without a listener node opens its debugger.
   process.on('SIGUSR1', ignoreSignal);
@@ -456,11 +457,11 @@ class ProcessRunner implements Runner {
       else if ((await scratchBytes(folder, process.pid)) > this.#limits.scratchBytesMax) {
         process.kill(
           'limit_exceeded',
-          `files under /tmp are larger than ${this.#limits.scratchBytesMax} bytes together, or too many, or hidden`,
+          `files under /tmp are larger than ${bytesText(this.#limits.scratchBytesMax)} together, or too many, or hidden`,
         );
       }
     } catch (error) {
-      this.#logger.warn({ err: error }, 'runner.scratch_not_measured');
+      this.#logger.warn({ err: error }, 'runner.scratch-measure-failed');
     } finally {
       this.#measuring.delete(process);
     }

@@ -1,17 +1,18 @@
 import { setPriority } from 'node:os';
-import { setTimeout as delay } from 'node:timers/promises';
 import type { AddressPolicy } from '#egress/address-policy.ts';
 import type { EgressDoor } from '#egress/egress-door.ts';
 import { attachEgressRelay, type EgressRelay } from '#egress/egress-relay.ts';
-import { assert } from '#lib/assert.ts';
 import { Deferred } from '#lib/deferred.ts';
 import type { Logger } from '#lib/logger.ts';
+import { bytesText } from '#lib/units.ts';
 import type { HttpReply, UserCodeError } from './call-outcome.ts';
 import { readError } from './call-record.ts';
 import { type CallStart, CallsInFlight } from './calls-in-flight.ts';
 import { encodeCall } from './encode-call.ts';
 import { CapPassedError } from './frame-fields.ts';
 import { FrameWriter } from './frame-writer.ts';
+import { LoadedModules } from './loaded-modules.ts';
+import { NamespaceInit } from './namespace-init.ts';
 import { PackageFileServer, type PackageFiles } from './package-file-server.ts';
 import { answerAtEnd, type PendingCall, type ProcessEnd } from './pending-call.ts';
 import { type CallAnswer, type EndReason, notStarted, serviceError } from './process-end.ts';
@@ -35,7 +36,7 @@ import {
 import type { Bundle, CallOptions, CallRequest } from './runner.ts';
 import type { RunnerLimits } from './runner-limits.ts';
 import type { RunnerTimer } from './runner-timer.ts';
-import { startTimeOf } from './sandbox-folders.ts';
+import { SignOfLife } from './sign-of-life.ts';
 import type { SpawnedSandbox } from './spawn-sandbox.ts';
 
 /** A bundle whose packages are there. */
@@ -55,16 +56,6 @@ export interface ModulePlace {
   isStep: boolean;
 }
 
-/** One bundle in a process. */
-interface Module {
-  deploymentId: string;
-  /** Being evaluated, or done with it. */
-  loaded: Promise<CallAnswer> | true | undefined;
-  /** As they were sent last. */
-  props: unknown;
-  dynamic: unknown;
-}
-
 /** An idle gap after which a process must confirm that it took a call up; in a busy one frames prove it alive. */
 const quietMs = 1;
 const niceness = 10;
@@ -77,8 +68,6 @@ const unattributedErrorsMax = 10;
 const uncaughtBytesMax = 512 * 1024;
 /** From the exit of a process to the end of its streams. */
 const streamsEndMs = 500;
-/** Between two looks whether the last of a namespace is gone. */
-const goneMs = 50;
 
 /** One sandboxed process: sends frames, reads frames, watches, kills. It never throws because of what the process does. */
 export class SandboxProcess {
@@ -112,9 +101,9 @@ export class SandboxProcess {
   readonly #watchdog: ProcessWatchdog;
   readonly #frames: FrameWriter;
   readonly #parser: FrameParser;
-  #lastFrameAtMs = Number.NEGATIVE_INFINITY;
+  readonly #sign: SignOfLife;
   /** The first process of the PID namespace, which ends after all others in it. */
-  #init: { pid: number; startTime: string | undefined } | undefined;
+  #init: NamespaceInit | undefined;
   #reason: EndReason | undefined;
   #reasonDetail = '';
   #gone = false;
@@ -125,7 +114,7 @@ export class SandboxProcess {
   #unattributedErrors = 0;
   /** Calls that already had an `uncaught` frame. A second one for the same call breaks the protocol. */
   readonly #uncaughtCalls = new Set<number>();
-  readonly #modules = new Map<string, Module>();
+  readonly #modules = new LoadedModules();
   readonly #hostCalls: ProcessHostCalls;
   readonly #packageFiles: PackageFileServer;
   /** Whose doing the end of the process is; undefined: of one of those in it, or of none. */
@@ -150,14 +139,15 @@ export class SandboxProcess {
     this.#limits = limits;
     this.#logger = options.logger;
     this.#frames = new FrameWriter(sandbox.rpc);
+    const ping = () => this.#frames.send(frameType.ping, 0, '');
+    this.#sign = new SignOfLife(options.timer, ping);
     this.#calls = new CallsInFlight({
       ...{ limits, timer: options.timer },
       onDeadline: (id, pending) => this.#passDeadline(id, pending),
       onCancel: (id, pending) => this.#cancel(id, pending),
     });
     this.#watchdog = new ProcessWatchdog({
-      ...{ pid: () => this.pid, limits, calls: this.#calls },
-      ping: () => this.#frames.send(frameType.ping, 0, ''),
+      ...{ pid: () => this.pid, limits, calls: this.#calls, ping },
     });
     this.ready = this.#ready.promise;
     this.ended = this.#ended.promise;
@@ -233,39 +223,37 @@ export class SandboxProcess {
   }
 
   hasModule(name: string): boolean {
-    return this.#modules.get(name)?.loaded === true;
+    return this.#modules.has(name);
   }
 
   /** Evaluates a bundle, once: whoever asks for it while that goes on gets the same answer. */
   load(name: string, bundle: LoadableBundle, at: ModulePlace): Promise<CallAnswer> {
-    const existing = this.#modules.get(name)?.loaded;
-    if (existing !== undefined && existing !== true) return existing;
-    const { deploymentId, place, isStep } = at;
-    const module: Module = { deploymentId, loaded: undefined, props: undefined, dynamic: undefined };
-    this.#modules.set(name, module);
     this.hasCode = true;
+    return this.#modules.load(name, at.deploymentId, () => this.#load(name, bundle, at));
+  }
+
+  #load(
+    name: string,
+    bundle: LoadableBundle,
+    { deploymentId, place, isStep }: ModulePlace,
+  ): Promise<CallAnswer> {
     const header: LoadHeader = { deploymentId, place, module: name, format: bundle.format };
     if (isStep) header.isStep = true;
     if (bundle.packagesFolder !== undefined)
       header.packages = this.#sandbox.packagesInside(bundle.packagesFolder);
-    const answer = this.#start({
-      ...{ deploymentId, deadlineMs: this.#limits.loadDeadlineMs },
-      ...{ isLoad: true, ack: false },
-    });
     const payload: Buffer[] = [Buffer.from(bundle.code)];
     if (bundle.packageFiles !== undefined) {
       const { id, list } = this.#packageFiles.add(bundle.packageFiles);
       header.packageFiles = { id, listBytes: list.length };
       payload.push(list);
     }
+    const answer = this.#start({
+      ...{ deploymentId, deadlineMs: this.#limits.loadDeadlineMs },
+      ...{ isLoad: true, ack: false },
+    });
     const bytes = payload.reduce((sum, { length }) => sum + length, 0);
     this.#frames.send(frameType.load, answer.id, JSON.stringify(header), payload, bytes);
-    const loaded = answer.promise.then((outcome) => {
-      if (outcome !== notStarted && outcome.status === 'finished') module.loaded = true;
-      return outcome;
-    });
-    module.loaded = loaded;
-    return loaded;
+    return answer.promise;
   }
 
   /** Folders of packages are given when a process starts. */
@@ -275,14 +263,14 @@ export class SandboxProcess {
 
   /** Forgets bundles that no call is in. What their code left behind makes the process one to be replaced. */
   unload(names: readonly string[]): void {
-    const known = names.filter((name) => this.#modules.delete(name));
+    const known = this.#modules.remove(names);
     if (known.length === 0 || !this.usable) return;
     this.#frames.send(frameType.unload, 0, JSON.stringify({ modules: known } satisfies UnloadHeader));
   }
 
   describe(module: string): Promise<CallAnswer> {
     const header: CallHeader = { kind: 'describe', module, event: -1, props: -1, db: -1 };
-    const { deploymentId } = this.#moduleOf(module);
+    const deploymentId = this.#modules.deploymentOf(module);
     const answer = this.#start({
       ...{ deploymentId, deadlineMs: this.#limits.loadDeadlineMs },
       ...{ isLoad: true, ack: false },
@@ -295,27 +283,17 @@ export class SandboxProcess {
   call(module: string, request: CallRequest, options: CallOptions = {}): Promise<CallAnswer> {
     this.callsTaken += 1;
     const { deploymentId, deadlineMs } = request;
-    const ack = this.#timer.nowMs() - this.#lastFrameAtMs > quietMs;
+    const ack = this.#sign.quietForMs > quietMs;
     const isStep = request.call.kind === 'step';
     const answer = this.#start({ deploymentId, deadlineMs, isLoad: false, isStep, ack, ...options });
     this.#sendCall(answer.id, module, request, ack);
     return answer.promise;
   }
 
-  #sendCall(id: number, name: string, request: CallRequest, ack: boolean): void {
-    // Props change with the revision, which gets a new module; the identity check is for callers that rebuild them.
-    const module = this.#moduleOf(name);
-    const withProps = module.props !== request.props || module.dynamic !== request.dynamicProps;
-    module.props = request.props;
-    module.dynamic = request.dynamicProps;
-    const { header, payload, bytes } = encodeCall(request, { module: name, ack, withProps });
+  #sendCall(id: number, module: string, request: CallRequest, ack: boolean): void {
+    const withProps = this.#modules.takeProps(module, request);
+    const { header, payload, bytes } = encodeCall(request, { module, ack, withProps });
     this.#frames.send(frameType.call, id, JSON.stringify(header), payload, bytes);
-  }
-
-  #moduleOf(name: string): Module {
-    const module = this.#modules.get(name);
-    assert(module !== undefined, 'a module was called before it was loaded');
-    return module;
   }
 
   /** Removes the folder of a run that was `/tmp` of calls with this name. */
@@ -381,37 +359,13 @@ export class SandboxProcess {
    * so does one that was heard of just now.
    */
   responds(withinMs: number): true | Promise<boolean> {
-    if (this.#calls.count === 0 || this.#timer.nowMs() - this.#lastFrameAtMs <= quietMs) return true;
-    this.#sign ??= this.#askForSign(withinMs);
-    return this.#sign.promise;
+    if (this.#calls.count === 0 || this.#sign.quietForMs <= quietMs) return true;
+    return this.#sign.comesWithin(withinMs);
   }
 
   /** It was asked for a sign of life and has given none since. */
   get isBlocked(): boolean {
-    return this.#isBlocked;
-  }
-
-  #sign: Deferred<boolean> | undefined;
-  #isBlocked = false;
-
-  #askForSign(withinMs: number): Deferred<boolean> {
-    const sign = new Deferred<boolean>();
-    const stop = this.#timer.after(withinMs, () => {
-      this.#isBlocked = true;
-      sign.resolve(false);
-    });
-    void sign.promise.then(() => {
-      stop();
-      this.#sign = undefined;
-    });
-    this.#frames.send(frameType.ping, 0, '');
-    return sign;
-  }
-
-  #heard(): void {
-    this.#lastFrameAtMs = this.#timer.nowMs();
-    this.#isBlocked = false;
-    this.#sign?.resolve(true);
+    return this.#sign.isMissing;
   }
 
   /** Takes no more calls, and ends when those in flight have ended. */
@@ -433,18 +387,7 @@ export class SandboxProcess {
       this.#culprit ??= culprit;
     }
     this.#sandbox.child.kill('SIGKILL');
-    this.#killInit();
-  }
-
-  /** With it goes all that is in its namespace, sooner than by the end of bubblewrap, which it would follow. */
-  #killInit(): void {
-    const { pid, startTime } = this.#init ?? {};
-    if (pid === undefined || startTime === undefined || startTimeOf(pid) !== startTime) return;
-    try {
-      process.kill(pid, 'SIGKILL');
-    } catch {
-      // Gone in between.
-    }
+    this.#init?.kill();
   }
 
   get endReason(): EndReason | undefined {
@@ -492,7 +435,7 @@ export class SandboxProcess {
     }
     this.pid = pids.node;
     if (pids.init !== undefined) {
-      this.#init = { pid: pids.init, startTime: startTimeOf(pids.init) };
+      this.#init = new NamespaceInit(pids.init);
       // Threads inherit it from who starts them: some may have come before their parent had it.
       for (const thread of threadsOf(pids.node)) beNice(thread);
     }
@@ -504,7 +447,7 @@ export class SandboxProcess {
     if (this.#rawBytes > this.#limits.rawOutputBytesMax) {
       this.kill(
         'limit_exceeded',
-        `more than ${this.#limits.rawOutputBytesMax} bytes were written to stdout and stderr`,
+        `more than ${bytesText(this.#limits.rawOutputBytesMax)} were written to stdout and stderr`,
       );
     }
   }
@@ -524,7 +467,7 @@ export class SandboxProcess {
   #frameOf: PendingCall | undefined;
 
   #onFrame(type: number, id: number, header: unknown, payload: Buffer): void {
-    this.#heard();
+    this.#sign.heard();
     this.#frameOf = undefined;
     if (type === frameType.ready) {
       this.#onReady(header);
@@ -595,7 +538,7 @@ export class SandboxProcess {
     try {
       pending.onRespond?.(reply);
     } catch (error) {
-      this.#logger.error({ err: error }, 'the receiver of an HTTP reply threw');
+      this.#logger.error({ err: error }, 'runner.reply-receiver-failed');
     }
   }
 
@@ -623,7 +566,7 @@ export class SandboxProcess {
       const error = readError(lengths, reader);
       reader.end();
       // Without the error: its texts are the component's, and may hold secrets that only its source knows.
-      this.#logger.info({ pid: this.pid, callId: id }, 'runner.uncaught');
+      this.#logger.info({ pid: this.pid, callId: id }, 'runner.uncaught-reported');
       // The harness ended the call itself; a forged frame ends it here.
       if (pending !== undefined)
         this.#answer(id, pending, pending.record.end('threw', error, this.#calls.elapsedMs(pending)));
@@ -635,13 +578,12 @@ export class SandboxProcess {
 
   /** Of whose code it is, the process may only name somebody who has some in it. */
   #tellUnattributed(error: UserCodeError, named: unknown): void {
-    const known = new Set([...this.#modules.values()].map(({ deploymentId }) => deploymentId));
-    const deploymentId = typeof named === 'string' && known.has(named) ? named : [...known][0];
+    const deploymentId = this.#modules.deploymentNamed(named);
     if (deploymentId === undefined) return;
     try {
       this.onUnattributedError?.(error, deploymentId);
     } catch (cause) {
-      this.#logger.error({ err: cause }, 'the receiver of an error of no call threw');
+      this.#logger.error({ err: cause }, 'runner.error-receiver-failed');
     }
   }
 
@@ -670,20 +612,10 @@ export class SandboxProcess {
       this.#logger.info({ pid: this.pid, reason: this.#reason, detail: this.#reasonDetail }, 'runner.killed');
     }
     this.#ready.resolve(undefined);
-    this.#sign?.resolve(false);
+    this.#sign.end();
     this.#answerAll();
     this.onFault?.();
-    void this.#untilNothingIsLeft().then(() => this.#ended.resolve());
-  }
-
-  /** Bubblewrap is gone a few ms before what it started is. */
-  async #untilNothingIsLeft(): Promise<void> {
-    const init = this.#init;
-    if (init?.startTime === undefined) return;
-    for (let waitMs = 1; startTimeOf(init.pid) === init.startTime; waitMs = Math.min(waitMs * 2, goneMs)) {
-      this.#killInit();
-      await delay(waitMs);
-    }
+    void Promise.resolve(this.#init?.gone()).then(() => this.#ended.resolve());
   }
 
   #answerAll(): void {

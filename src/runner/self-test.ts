@@ -31,15 +31,15 @@ export async function findConfinement(options: TestOptions): Promise<Confinement
   if (level === 'auto' || level === 'require') {
     const found = await kernelConfinement(options);
     if (typeof found !== 'string') {
-      logger.debug({ level: found.level }, 'runner.confinement');
+      logger.debug({ level: found.level }, 'runner.confinement-set');
       return found;
     }
     notKernel = found;
     if (level === 'require') throw new KernelLevelMissingError(found);
-    logger.warn({ reason: found }, 'runner.confinement_not_available');
+    logger.warn({ reason: found }, 'runner.confinement-refused');
   }
   const confinement = await nodeConfinement(options);
-  logger.debug({ level: confinement.level }, 'runner.confinement');
+  logger.debug({ level: confinement.level }, 'runner.confinement-set');
   return notKernel === undefined ? confinement : { ...confinement, notKernel };
 }
 
@@ -110,7 +110,7 @@ async function nodeConfinement(options: TestOptions): Promise<Confinement> {
       : startAttacks(options, confinement, { program: options.program }));
     if (!started.ready) {
       reason = started.reason;
-      options.logger.warn({ confinement, reason }, 'runner.confinement_not_available');
+      options.logger.warn({ confinement, reason }, 'runner.confinement-refused');
       continue;
     }
     if (level !== 'off') checkReport(started.report);

@@ -14,7 +14,7 @@ before(async () => {
   const logger: Logger = {
     ...silentLogger,
     error: (_: unknown, message?: string) => {
-      if (message === 'runner.start_failed') onStartFailed?.();
+      if (message === 'runner.start-failed') onStartFailed?.();
     },
   };
   fixture = await startRunnerFixture({ limits: { prewarmed: 1, startRetryMs: 20 }, logger });

@@ -114,7 +114,7 @@ test('exports that are too large end the step with a message that names them, an
   const killsBefore = fixture.runner.stats().kills;
   const large = await step(`$.export('big', 'x'.repeat(50 * ${mb}));`, { deploymentId, module: 'c_1' });
   assert.equal(large.status, 'limit_exceeded');
-  assert.match(large.error?.message ?? '', /the export "big" is larger than 6291456 bytes/);
+  assert.match(large.error?.message ?? '', /the export "big" is larger than 6 MB/);
   const returned = await step(`return { list: Array.from({ length: 50 }, () => 'y'.repeat(${mb})) };`, {
     deploymentId,
     module: 'c_2',
@@ -194,7 +194,7 @@ test('$.send queues what is sent, in every form', async () => {
   assert.deepEqual([many.status, many.step?.sends.length], ['limit_exceeded', 100]);
   const large = await step(`for (let i = 0; i < 9; i++) $.send.http({ data: 'x'.repeat(65536) })`);
   assert.equal(large.status, 'limit_exceeded');
-  assert.match(large.error?.message ?? '', /\$\.send is larger than 524288 bytes/);
+  assert.match(large.error?.message ?? '', /\$\.send is larger than 512 KB/);
   assert.equal(
     (await step('$.send.http("x")')).error?.message,
     '$.send.http expects an object, found string',

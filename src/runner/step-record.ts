@@ -63,7 +63,7 @@ function readFlow(flow: Record<string, unknown>, payload: PayloadReader): StepFl
   if (!isIntegerIn(ms, 0, waitMsMax)) throw new ProtocolError('a step waits for no time that can be');
   if (kind === 'delay' || kind === 'suspend') return { kind, ms };
   if (kind !== 'rerun' || !isIntegerIn(maxRetries, 0, rerunsMax))
-    throw new ProtocolError('a step goes on in an unknown way');
+    throw new ProtocolError('a step continues in an unknown way');
   const bytes = payload.bytes(context);
   if (bytes.length > rerunContextBytesMax)
     throw new CapPassedError('the context of a rerun is larger than allowed');

@@ -119,6 +119,7 @@ describe('the TypeScript client', () => {
     assert.equal((await client.sessions.get()).user_id, me.id);
     assert.equal((await client.users.list({ q: me.id }).take(10)).length, 1);
     assert.equal((await client.health.instance()).store, 'sqlite');
+    assert.ok(Array.isArray((await client.health.processes()).processes));
     const { id: other } = await client.users.create({ username: 'other', email: 'other@example.com' });
     assert.ok(Array.isArray(await client.users.usage()));
     assert.equal((await client.users.overview()).rates.minutes.length, 60);

@@ -179,7 +179,7 @@ forEachSharedService((fixture) => {
       [[{ label: 'Basic [redacted]', value: '[redacted]' }], { t: '[redacted]' }],
     );
     const message = (answer: { errors: string[] }) => JSON.parse(answer.errors[0] ?? '{}').message;
-    assert.match(message(await ask('huge')), /^the list of options is larger than 1048576 bytes/);
+    assert.match(message(await ask('huge')), /^the list of options is larger than 1 MB/);
     assert.match(message(await ask('wrong')), /^options of wrong answered string: expected an array/);
     assert.match(message(await ask('exits')), /ended with code 3/);
     const nothing = await ask('nothing');

@@ -163,7 +163,7 @@ describe('a service with limits and addresses of its own', () => {
     const { id, configured_props } = await service.createSource({ component_code: hoarding });
     await post(configured_props.http.endpoint_url, '{}');
     const { event } = await waitFor(async () => (await service.events(id, '&event_name=$errors'))[0]);
-    assert.match(event.error.message, /larger than 1024 bytes/);
+    assert.match(event.error.message, /larger than 1 KB/);
   });
 
   test('MILLRACE_DATA_STORES_MAX bounds what the data stores of one owner hold', async () => {

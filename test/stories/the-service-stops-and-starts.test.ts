@@ -265,7 +265,7 @@ describe('a start', () => {
       assert.deepEqual(await within(exited, 60_000, 'the service to end'), [0, null]);
       assert.doesNotMatch(output, /"level"|Warning|runner\.killed/);
       assert.match(started, /^Millrace \d/);
-      assert.match(started, /Data +.*\n +Store +SQLite.*\n +Sandbox +on: /);
+      assert.match(started, /Data +.*\n +Store +SQLite.*\n +Sandbox +(?:kernel|seat belt): /);
       const key = (await readFile(join(dataFolder, 'api-key'), 'utf8')).trim();
       const [, address = ''] = /is running at (http:\S+)\n.*\n.*API key.*:\n +\S+$/.exec(started) ?? [];
       assert.ok(started.endsWith(key), started);

@@ -111,7 +111,7 @@ describe('the pages of workflows', { skip: chromiumSkip() }, () => {
     await page.getByText('It waits (delay) until').waitFor();
     await page.getByRole('button', { name: 'Cancel run' }).click();
     const dialog = page.getByRole('alertdialog');
-    await dialog.getByText('What its steps have done stays done.').waitFor();
+    await dialog.getByText('Effects of its finished steps stay.').waitFor();
     await dialog.getByRole('button', { name: 'Cancel run' }).click();
     await page.locator('.page-title').getByText('Cancelled').waitFor();
     const { status } = await service.api('POST', `/v1/workflows/${workflow.id}/deployments`, {

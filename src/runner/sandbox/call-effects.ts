@@ -1,3 +1,4 @@
+import { bytesText } from '#lib/units.ts';
 import {
   type DoneHeader,
   type EffectsHeader,
@@ -97,7 +98,7 @@ export class CallEffects {
     const bytes = byteLength(text);
     if (this.#emitBytes + bytes > this.#limits.emitBytesMax) {
       throw this.#passed(
-        `the events of one call are larger than ${this.#limits.emitBytesMax} bytes together`,
+        `the events of one call are larger than ${bytesText(this.#limits.emitBytesMax)} together`,
       );
     }
     this.#emitCount += 1;
@@ -130,7 +131,7 @@ export class CallEffects {
     const bytes = byteLength(text);
     const added = before === 0 ? bytes + key.length : bytes - before;
     if (this.#dbBytes + added > this.#limits.dbBytesMax) {
-      throw this.#passed(`the db is larger than ${this.#limits.dbBytesMax} bytes of JSON`);
+      throw this.#passed(`the db is larger than ${bytesText(this.#limits.dbBytesMax)} of JSON`);
     }
     if (this.#ended) return text;
     this.#dbBytes += added;

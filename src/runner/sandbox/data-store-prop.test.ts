@@ -104,7 +104,7 @@ describe('this.<prop> of type data_store', () => {
       [() => store.has(undefined as unknown as string), /found undefined/],
       [() => store.set('a', undefined), /value of a is undefined, which JSON does not have/],
       [() => store.set('a', () => 1), /value of a is function/],
-      [() => store.set('a', 'x'.repeat(2_000_000)), /value of a is larger than 1048576 bytes/],
+      [() => store.set('a', 'x'.repeat(2_000_000)), /value of a is larger than 1 MB/],
       [
         () => store.set('a', 1, { ttl: 0 }),
         /^this\.data\.set: ttl is a positive number of seconds or null, found 0$/,

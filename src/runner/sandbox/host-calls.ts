@@ -1,3 +1,4 @@
+import { bytesText } from '#lib/units.ts';
 import {
   type AnswerHeader,
   encodeFrame,
@@ -65,9 +66,11 @@ export class HostCalls {
   #hostCall(caller: CallState, kind: string, header: object, body: string | Uint8Array): Promise<Answer> {
     const headerText = jsonStringify(header);
     if (byteLength(headerText) > hostCallHeaderBytesMax)
-      throw new RangeError(`what is asked for is described in more than ${hostCallHeaderBytesMax} bytes`);
+      throw new RangeError(
+        `what is asked for is described in more than ${bytesText(hostCallHeaderBytesMax)}`,
+      );
     if (byteLength(body) > hostCallBodyBytesMax)
-      throw new RangeError(`more than ${hostCallBodyBytesMax} bytes are sent to the service at a time`);
+      throw new RangeError(`more than ${bytesText(hostCallBodyBytesMax)} are sent to the service at a time`);
     if (caller.waiting.length >= waitingMax)
       throw new RangeError(`more than ${waitingMax} requests to the service wait for their turn`);
     const { promise, resolve, reject } = Promise.withResolvers<Answer>();

@@ -183,7 +183,7 @@ describe('execute() of an http_request prop', () => {
 
   test('an answer that is too large is not held', async () => {
     await assert.rejects(execute({ url: `${origin}/large` }), {
-      message: 'the response is larger than 67108864 bytes',
+      message: 'the response is larger than 64 MB',
       code: 'ERR_BAD_RESPONSE',
     });
   });

@@ -1,3 +1,5 @@
+import { bytesText } from '#lib/units.ts';
+
 /** Value of a prop of type `http_request`: what the form of a request holds. Lists may also be plain objects. */
 interface RequestConfig {
   method?: unknown;
@@ -170,7 +172,7 @@ async function readBody(response: Response): Promise<Buffer> {
   for await (const piece of response.body ?? []) {
     size += piece.length;
     if (size > responseBytesMax)
-      throw Object.assign(new Error(`the response is larger than ${responseBytesMax} bytes`), {
+      throw Object.assign(new Error(`the response is larger than ${bytesText(responseBytesMax)}`), {
         code: 'ERR_BAD_RESPONSE',
       });
     pieces.push(piece);

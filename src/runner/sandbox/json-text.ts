@@ -1,3 +1,4 @@
+import { bytesText } from '#lib/units.ts';
 import { byteLength, jsonParse, jsonStringify } from './primordials.ts';
 
 /** The JSON of a value is longer than the limit that applies to it. */
@@ -38,7 +39,7 @@ export function toJsonText(value: unknown, bytesMax: number, what: string): stri
 }
 
 function tooLarge(what: string, bytesMax: number): TooLargeError {
-  return new TooLargeError(`${what} is larger than ${bytesMax} bytes of JSON`);
+  return new TooLargeError(`${what} is larger than ${bytesText(bytesMax)} of JSON`);
 }
 
 /** A copy through JSON: what user code gets from the db must not alias what it set. */

@@ -12,7 +12,7 @@ const suspendMsDefault = 24 * 3_600_000;
 const rerunsDefault = 10;
 
 /** What `$` is made from. */
-export interface StepContextParts {
+export interface StepContextOptions {
   effects: CallEffects;
   work: StepWork;
   reply: StepReply;
@@ -27,7 +27,7 @@ export interface StepContextParts {
 }
 
 /** The `$` of a step. What it does is kept in `work`, and told when the step ends. */
-export function makeStepContext(parts: StepContextParts): Loose {
+export function makeStepContext(parts: StepContextOptions): Loose {
   const { effects, work, reply, context, hostCall } = parts;
   const begunAt = now();
   context.deadline = begunAt + parts.deadlineMs;
@@ -47,7 +47,7 @@ export function makeStepContext(parts: StepContextParts): Loose {
   };
 }
 
-function makeFlow(parts: StepContextParts, begunAt: number): Loose {
+function makeFlow(parts: StepContextOptions, begunAt: number): Loose {
   const { effects, work, hostCall, context, deadlineMs } = parts;
   const urls = (): Loose => ({ resume_url: parts.resumeUrl, cancel_url: parts.cancelUrl });
   return {
@@ -114,7 +114,7 @@ function checkRetries(given: unknown): number {
 }
 
 /** `$.send.<kind>(config)`, and `$.send(kind, config)`. */
-function makeSend({ effects, work, byItself }: StepContextParts): object {
+function makeSend({ effects, work, byItself }: StepContextOptions): object {
   const queue = (kind: SendKind, payload: object): void => {
     if (!effects.ended) effects.addedSend(work.send(kind, payload));
   };
@@ -139,7 +139,7 @@ function makeSend({ effects, work, byItself }: StepContextParts): object {
     ...(byItself
       ? {
           sse: onlyInWorkflows('$.send.sse', 'there is no stream'),
-          emit: onlyInWorkflows('$.send.emit', 'there is nobody to listen'),
+          emit: onlyInWorkflows('$.send.emit', 'it has no listeners'),
         }
       : {}),
   };

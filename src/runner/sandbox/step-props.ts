@@ -1,3 +1,4 @@
+import { bytesText } from '#lib/units.ts';
 import { inputBytesMax } from '#runner/protocol.ts';
 import {
   ExpressionError,
@@ -129,7 +130,7 @@ function tellValue(value: unknown): string | undefined {
   } catch (error) {
     if (!(error instanceof TooLargeError)) return jsonStringify('[this value cannot be told]');
     if (typeof value === 'string') return beginningOf(value, value.length);
-    return jsonStringify(`… [left out: more than ${measuredBytesMax} bytes of JSON]`);
+    return jsonStringify(`… [left out: more than ${bytesText(measuredBytesMax)} of JSON]`);
   }
 }
 

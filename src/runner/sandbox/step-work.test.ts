@@ -55,7 +55,7 @@ describe('a response of axios', () => {
     small.step.return(response);
     assert.equal(small.exports().$return_value.status, 201);
     const { step } = work(1_000);
-    assert.throws(() => step.return({ ...response, data: 'x'.repeat(2_000) }), /larger than 1000 bytes/);
+    assert.throws(() => step.return({ ...response, data: 'x'.repeat(2_000) }), /larger than 1,000 bytes/);
   });
 
   test('is sent and rerun with in the same way', async () => {

@@ -1,3 +1,4 @@
+import { bytesText } from '#lib/units.ts';
 import {
   type DoneHeader,
   exitReasonCharactersMax,
@@ -85,7 +86,7 @@ export class StepWork {
       bytes += byteLength(entry) + 1;
       if (bytes > this.#exportBytesMax - 2) {
         throw this.#passed(
-          `the exports of one step are larger than ${this.#exportBytesMax} bytes of JSON together, with ${what}`,
+          `the exports of one step are larger than ${bytesText(this.#exportBytesMax)} of JSON together, with ${what}`,
         );
       }
       this.#exports.set(key, `${entry},`);
@@ -100,7 +101,7 @@ export class StepWork {
     const bytes = byteLength(text);
     if (this.#sendBytes + bytes > sendBytesMax)
       throw this.#passed(
-        `what one step sends with $.send is larger than ${sendBytesMax} bytes of JSON together`,
+        `what one step sends with $.send is larger than ${bytesText(sendBytesMax)} of JSON together`,
       );
     this.#sendCount += 1;
     this.#sendBytes += bytes;
