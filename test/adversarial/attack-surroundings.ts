@@ -185,12 +185,11 @@ export class AttackSurroundings {
     }
   }
 
-  /** What an attack says in a sandbox: as `sayBare`, or the status of a call that did not finish. */
-  async say(fixture: RunnerFixture, { code, alone }: Attack): Promise<string> {
+  /** What an attack says in a sandbox, in one process for all: as `sayBare`, or the status of a call that did not finish. */
+  async say(fixture: RunnerFixture, { code }: Attack): Promise<string> {
     const values = { ...this.values, T: '/tmp' };
     const body = `return await (${sayCode})(require, ${JSON.stringify(code)}, ${JSON.stringify(values)});`;
-    const outcome = await (alone ? fixture.run(body) : fixture.evaluate(body));
-    return endingOf(outcome);
+    return endingOf(await fixture.evaluate(body));
   }
 
   async close(): Promise<void> {

@@ -10,8 +10,6 @@ export interface Attack {
    * `fsp`, `require`, and what `Surroundings` says.
    */
   code: string;
-  /** It runs in a process of its own, because it ends that or changes it for others. */
-  alone?: true;
   /**
    * What proves that it would work. Absent: Node without any wall. `open policy`: a sandbox whose service allows every address. `root`: Node
    * without any wall, where the tests run as root. `none`: a race or another user's process, where nobody can be sure to win.
