@@ -113,18 +113,6 @@ test('other deployments go on while one spins', async () => {
   assert.equal(killed.status, 'timed_out');
 });
 
-test('memory bombs end as out of memory', async () => {
-  for (const body of [
-    'const all = []; for (;;) all.push(new Array(1000).fill(all.length));',
-    "let text = 'x'; const all = []; for (;;) { all.push(text + all.length); text += text.length < 1e6 ? text : ''; all.push([...text]); }",
-    'const all = []; for (;;) { all.push(Buffer.alloc(10_000_000, 1)); await new Promise((r) => setTimeout(r, 5)); }',
-    'const all = []; for (;;) all.push(Buffer.alloc(1_000_000, 1));',
-  ]) {
-    const outcome = await watched.run(body, { deadlineMs: 150_000 });
-    assert.equal(outcome.status, 'out_of_memory', `${body}: ${JSON.stringify(outcome.error)}`);
-  }
-});
-
 test('a process that ends itself ends its call as exited', async () => {
   for (const body of [
     'process.exit(0);',
@@ -267,15 +255,6 @@ function isStopped(pid: number): boolean {
     return false;
   }
 }
-
-test('a flood on stdout or stderr ends the process', async () => {
-  for (const descriptor of [1, 2]) {
-    const outcome = await run(
-      `const line = 'x'.repeat(65536); for (;;) { try { require('fs').writeSync(${descriptor}, line); } catch {} }`,
-    );
-    assert.equal(outcome.status, 'limit_exceeded');
-  }
-});
 
 test('console output is kept up to its cap, and counted beyond', async () => {
   const many = await evaluate("for (let i = 0; i < 5000; i += 1) console.log('line', i);");
@@ -421,91 +400,6 @@ test('whatever is thrown becomes an error of bounded size', async () => {
   assert.match(coded.error?.stack ?? '', /component/);
 });
 
-test('forged frames can only hurt the process that writes them', async () => {
-  const frame = (type: number, id: number, header: string, payload = '') => {
-    const h = Buffer.from(header);
-    const p = Buffer.from(payload);
-    const f = Buffer.alloc(13 + h.length + p.length);
-    f.writeUInt32BE(f.length - 4, 0);
-    f[4] = type;
-    f.writeUInt32BE(id, 5);
-    f.writeUInt32BE(h.length, 9);
-    h.copy(f, 13);
-    p.copy(f, 13 + h.length);
-    return f.toString('base64');
-  };
-  const empty = '"emits":[],"db":[],"logs":[],"dropped":0';
-  const forged = [
-    Buffer.from('garbage that is no frame at all').toString('base64'),
-    Buffer.from([0x7f, 0xff, 0xff, 0xff, 1]).toString('base64'),
-    frame(99, 2, '{}'),
-    frame(1, 2, '{}'),
-    frame(19, 2, '{"emits":[[5,null,0,null,null,"",null]],"db":[],"logs":[],"dropped":0}', 'ab'),
-    frame(19, 2, '{"emits":[[-5,null,0,null,null,"",null]],"db":[],"logs":[],"dropped":0}'),
-    frame(19, 2, '{"emits":5}'),
-    frame(19, 2, 'not json'),
-    frame(19, 2, 'null'),
-    frame(21, 2, `{"status":"odd",${empty},"result":-1}`),
-    frame(21, 2, `{"status":"finished",${empty},"result":9999999}`),
-    frame(20, 2, '{"status":1000,"headers":{}}'),
-    frame(20, 2, '{"status":101,"headers":{}}'),
-    frame(20, 2, '{"status":200,"headers":{"a":"b\\r\\nc: d"}}'),
-    frame(21, 4_000_000, `{"status":"finished",${empty},"result":-1}`),
-    frame(22, 2, '{"error":[1,2]}'),
-    frame(19, 2, '{"emits":[[2,null,0,null,null,"",null]],"db":[],"logs":[],"dropped":0}', '}{'),
-  ];
-  for (const [i, bytes] of forged.entries()) {
-    const outcome = await run(
-      `require('fs').writeSync(3, Buffer.from('${bytes}', 'base64')); await new Promise(() => {});`,
-    );
-    assert.equal(outcome.status, 'exited', `forged frame ${i}: ${JSON.stringify(outcome)}`);
-  }
-  const own = frame(21, 2, `{"status":"finished",${empty},"result":2}`, '42');
-  assert.equal(
-    resultOf(await run(`require('fs').writeSync(3, Buffer.from('${own}', 'base64')); return 1;`)),
-    42,
-    'its own result is its own',
-  );
-  assert.equal(({} as Record<string, unknown>).polluted, undefined);
-});
-
-test('a flood of forged events is capped', async () => {
-  const outcome = await run(
-    `
-    const header = Buffer.from(JSON.stringify({ emits: Array.from({ length: 100 }, () => [1, null, 0, null, null, '', null]), db: [], logs: [], dropped: 0 }));
-    const frame = Buffer.alloc(113 + header.length, '1'); frame.writeUInt32BE(frame.length - 4, 0); frame[4] = 19; frame.writeUInt32BE(2, 5); frame.writeUInt32BE(header.length, 9); header.copy(frame, 13);
-    for (;;) { try { require('fs').writeSync(3, frame); } catch {} await null; }`,
-  );
-  assert.equal(outcome.status, 'limit_exceeded');
-});
-
-test('files outside the own folder cannot be touched', async () => {
-  for (const expression of [
-    "require('fs').readFileSync('/etc/passwd')",
-    "require('fs').readFileSync(Buffer.from('/etc/passwd'))",
-    "require('fs').readFileSync(new URL('file:///etc/passwd'))",
-    "require('fs').readFileSync('/proc/self/environ')",
-    "require('fs').readFileSync('/proc/' + process.ppid + '/environ')",
-    "require('fs').readdirSync('/proc')",
-    "require('fs').writeFileSync('/x', 'y')",
-    "require('fs').promises.readFile('/etc/passwd')",
-    "require('fs').linkSync('/etc/passwd', '/tmp/link')",
-    "require('v8').writeHeapSnapshot('/x')",
-    "import('file:///etc/passwd')",
-  ]) {
-    const code = await codeOf(expression);
-    if (!isKernel) assert.equal(code, 'ERR_ACCESS_DENIED', expression);
-    // What is there inside may be read, and is its own.
-    else if (/environ'|readdirSync/.test(expression)) assert.equal(code, 'allowed');
-    else assert.match(String(code), /^(?:ERR_ACCESS_DENIED|ENOENT|ERR_MODULE_NOT_FOUND)$/, expression);
-  }
-  // What is above /tmp is no part of it.
-  assert.equal(
-    await codeOf("require('fs').readFileSync('/tmp/../etc/passwd')"),
-    isKernel ? 'ENOENT' : 'ERR_ACCESS_DENIED',
-  );
-});
-
 test('at the kernel level nothing of the machine is there: no files, no processes, no environment', {
   skip: !isKernel && 'kernel level only',
 }, async () => {
@@ -524,23 +418,6 @@ test('at the kernel level nothing of the machine is there: no files, no processe
     root.filter((name) => !name.startsWith('lib') && name !== 'usr'),
     ['bin', 'dev', 'proc', 'program.cjs', 'tmp'],
   );
-});
-
-test('processes, threads and other ways out are denied', async () => {
-  for (const expression of [
-    "require('child_process').execSync('id')",
-    "require('child_process').spawnSync('/bin/true')",
-    "new (require('worker_threads').Worker)('1', { eval: true })",
-    "require('cluster').fork()",
-    "process.dlopen({ exports: {} }, '/x.node')",
-    "process.binding('spawn_sync')",
-    "require('inspector').open()",
-  ]) {
-    assert.notEqual(await codeOf(expression), 'allowed', expression);
-  }
-  assert.equal(await codeOf("require('child_process').execSync('id')"), 'ERR_ACCESS_DENIED');
-  assert.notEqual(await codeOf("require('node:sqlite')"), 'allowed');
-  assert.notEqual(await codeOf("require('node:ffi')"), 'allowed');
 });
 
 test('the environment is empty, and only the descriptors it was given are open', async () => {
@@ -655,7 +532,7 @@ test('overwriting what the language provides hurts nobody else', async () => {
   assert.equal(({} as Record<string, unknown>).polluted, undefined);
 });
 
-test('at the kernel level /tmp has no room beyond its cap, and too many files end the process', {
+test('at the kernel level /tmp has no room beyond its cap', {
   skip: !isKernel && 'kernel level only',
 }, async () => {
   const write = await watched.run(
@@ -666,11 +543,6 @@ test('at the kernel level /tmp has no room beyond its cap, and too many files en
     "const fs = require('fs'); const fd = fs.openSync('/tmp/a', 'w'); fs.unlinkSync('/tmp/a'); for (let i = 0; i < 40; i += 1) fs.writeSync(fd, Buffer.alloc(1e5, 1));",
   );
   assert.deepEqual([removed.status, removed.error?.code], ['threw', 'ENOSPC']);
-  const many = await watched.run(
-    "const fs = require('fs'); for (let i = 0; i < 21_000; i += 1) fs.closeSync(fs.openSync('/tmp/' + i, 'w')); await new Promise(() => {});",
-    { deadlineMs: 150_000 },
-  );
-  assert.equal(many.status, 'limit_exceeded');
 });
 
 test('files under /tmp beyond their cap end the process where they are real', async () => {

@@ -7,12 +7,10 @@ import { type RunnerFixture, resultOf, startRunnerFixture } from '../../test/sup
 
 let server: Server;
 let port = 0;
-let requests = 0;
 let open: RunnerFixture;
 let closed: RunnerFixture;
 before(async () => {
   server = createServer((request, response) => {
-    requests += 1;
     request.resume().on('end', () => response.end(`${request.method} ${request.url}`));
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -43,25 +41,6 @@ test('user code calls out with fetch, http and raw sockets where the policy allo
   assert.equal(viaSocket, 'GET /c');
 });
 
-test('loopback, private and metadata addresses are refused otherwise', async () => {
-  const before = requests;
-  for (const host of [
-    '127.0.0.1',
-    'localhost',
-    '[::1]',
-    '0.0.0.0',
-    '2130706433',
-    '169.254.169.254',
-    '10.0.0.1',
-    '[::ffff:127.0.0.1]',
-  ]) {
-    const outcome = await closed.evaluate(`
-      try { await fetch('http://${host}:${port}/'); return 'reached'; } catch (error) { return error.cause?.code ?? error.message; }`);
-    assert.equal(resultOf(outcome), 'EACCES', host);
-  }
-  assert.equal(requests, before);
-});
-
 test('a refused connection is told of the call that asked for it, of others beside it not', async () => {
   const told: string[] = [];
   const source = `
@@ -89,33 +68,4 @@ test('a refused connection is told of the call that asked for it, of others besi
   assert.deepEqual(told, ['asks']);
   await run('alone', { leaves: true });
   assert.deepEqual(told, ['asks', 'alone']);
-});
-
-test('sockets that do not go through the relay are denied', async () => {
-  for (const expression of [
-    "new Promise((resolve, reject) => { const s = require('net').connect('/var/run/docker.sock'); s.on('connect', resolve).on('error', reject); })",
-    "new Promise((resolve, reject) => { const s = require('dgram').createSocket('udp4'); s.on('error', reject); s.send('x', 9, '127.0.0.1', (e) => e ? reject(e) : resolve()); })",
-  ]) {
-    const outcome = await open.evaluate(
-      `try { await ${expression}; return 'reached'; } catch (error) { return error.code; }`,
-    );
-    assert.ok(
-      outcome.status === 'threw' || ['ERR_ACCESS_DENIED', 'EACCES'].includes(String(resultOf(outcome))),
-      `${expression}: ${JSON.stringify(outcome)}`,
-    );
-  }
-  const listening = await open.run(
-    "await new Promise((resolve) => require('net').createServer().listen(0, '127.0.0.1', resolve));",
-  );
-  assert.equal(listening.status, 'threw');
-  assert.equal(listening.error?.code, 'ERR_ACCESS_DENIED');
-});
-
-test('garbage on the descriptor of the relay ends the process and nothing else', async () => {
-  const outcome = await open.run(
-    "require('fs').writeSync(4, Buffer.alloc(4096, 255)); await new Promise(() => {});",
-  );
-  assert.equal(outcome.status, 'exited');
-  assert.equal(outcome.error?.code, 'protocol');
-  assert.equal(resultOf(await open.run('return 1;')), 1);
 });

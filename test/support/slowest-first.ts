@@ -25,6 +25,8 @@ const slowest: readonly string[] = [
   'test/stories/live-stream.test.ts',
   'test/stories/admin-commands.test.ts',
   'test/stories/no-secret-is-kept-in-clear.test.ts',
+  'test/adversarial/exhaustion-at-kernel-level.test.ts',
+  'test/adversarial/exhaustion.test.ts',
   'src/runner/hostile-code.test.ts',
   'test/stories/workflows-in-the-browser.test.ts',
 ];

@@ -1,0 +1,276 @@
+import { type Attack, attacksOf } from '../attack-table.ts';
+
+/** Ways to run something else than the one program, or to change how it runs. */
+export const programAttacks: readonly Attack[] = [
+  ...attacksOf('processes', [
+    [
+      'a program',
+      'ERR_ACCESS_DENIED',
+      'ERR_ACCESS_DENIED',
+      "return require('child_process').execFileSync('/bin/cat', [C], { encoding: 'utf8' });",
+    ],
+    [
+      'a program in place of this one',
+      'ERR_ACCESS_DENIED',
+      'ERR_ACCESS_DENIED',
+      "if (process.execve === undefined || T === '/tmp') process.execve('/bin/true'); return 'done';",
+    ],
+    [
+      'options of Node for a child',
+      'ERR_ACCESS_DENIED',
+      'ERR_ACCESS_DENIED',
+      "process.env.NODE_OPTIONS = '--require ' + D + '/canary.cjs'; try { return require('child_process').execFileSync(process.execPath, ['-p', '1'], { encoding: 'utf8' }); } finally { delete process.env.NODE_OPTIONS; }",
+    ],
+    [
+      'a WASI program',
+      'ERR_ACCESS_DENIED',
+      'ERR_ACCESS_DENIED',
+      "new (require('wasi').WASI)({ version: 'preview1', preopens: { '/': '/' } }); return 'done';",
+    ],
+    [
+      'a program by exec',
+      'ERR_ACCESS_DENIED',
+      'ERR_ACCESS_DENIED',
+      "return require('child_process').execSync('cat ' + C, { encoding: 'utf8' });",
+    ],
+    [
+      'a program that is started in time',
+      'ERR_ACCESS_DENIED',
+      'ERR_ACCESS_DENIED',
+      "const child = require('child_process').spawn('/bin/cat', [C]); let text = ''; await new Promise((resolve, reject) => { child.on('error', reject); child.stdout.on('data', (c) => { text += c; }).on('end', resolve); }); return text;",
+    ],
+    [
+      'a program that outlives its parent',
+      'ERR_ACCESS_DENIED',
+      'ERR_ACCESS_DENIED',
+      "const child = require('child_process').spawn('/bin/true', { detached: true, stdio: 'ignore' }); await new Promise((resolve, reject) => child.on('error', reject).on('exit', resolve)); return 'done';",
+    ],
+    [
+      'a fork',
+      'ERR_ACCESS_DENIED',
+      'ERR_ACCESS_DENIED',
+      "const child = require('child_process').fork(D + '/canary.cjs', { silent: true }); let text = ''; await new Promise((resolve, reject) => { child.on('error', reject); child.stdout.on('data', (c) => { text += c; }).on('end', resolve); }); return text;",
+    ],
+    [
+      'a cluster',
+      'ERR_ACCESS_DENIED',
+      'ERR_ACCESS_DENIED',
+      "const cluster = require('cluster'); cluster.setupPrimary({ exec: D + '/canary.cjs', silent: true }); const worker = cluster.fork(); await new Promise((resolve, reject) => { worker.process.on('error', reject); worker.process.stdout.once('data', resolve); }); worker.process.kill('SIGKILL'); return 'done';",
+    ],
+    [
+      'the class behind child processes',
+      'ERR_ACCESS_DENIED',
+      'ERR_ACCESS_DENIED',
+      "const { ChildProcess } = require('child_process'); const child = new ChildProcess(); child.spawn({ file: '/bin/true', args: ['true'], stdio: 'ignore' }); await new Promise((resolve) => child.on('exit', resolve)); return 'done';",
+    ],
+    [
+      'the binding behind child processes',
+      'ERR_ACCESS_DENIED',
+      'ERR_ACCESS_DENIED',
+      "return process.binding('spawn_sync').spawn !== undefined && 'done';",
+    ],
+  ]),
+  ...attacksOf('signals', [
+    [
+      'a signal to the service',
+      'ERR_ACCESS_DENIED',
+      'ERR_ACCESS_DENIED',
+      "process.kill(process.ppid, 0); return 'done';",
+    ],
+    [
+      'the priority of the service',
+      'ERR_ACCESS_DENIED',
+      'ERR_ACCESS_DENIED',
+      "const os = require('os'); os.setPriority(process.ppid, os.getPriority(process.ppid)); return 'done';",
+    ],
+    [
+      'a signal to the service by number',
+      'ERR_ACCESS_DENIED',
+      'ERR_ACCESS_DENIED',
+      "process.kill(P.service, 0); return 'done';",
+    ],
+    [
+      'a signal to all processes',
+      'ERR_ACCESS_DENIED',
+      'ERR_ACCESS_DENIED',
+      "process.kill(-1, 0); return 'done';",
+    ],
+    [
+      'a signal past the wrapper',
+      'ERR_ACCESS_DENIED',
+      'ERR_ACCESS_DENIED',
+      "if (process._kill(process.ppid, 0) === 0) return 'done'; throw Object.assign(new Error(), { code: 'refused' });",
+    ],
+    [
+      'the debugger of the service',
+      'ERR_ACCESS_DENIED',
+      'ERR_ACCESS_DENIED',
+      "process._debugProcess(P.service); return 'done';",
+    ],
+  ]),
+  ...attacksOf(
+    'signals',
+    [
+      [
+        'another user',
+        ['EPERM', 'EINVAL'],
+        ['EPERM', 'EINVAL'],
+        "if (process.getuid() === 0) { process.seteuid(1); process.seteuid(0); return 'done'; } process.setuid(0); return 'done';",
+      ],
+      ['another group', 'EPERM', 'EPERM', "process.setgroups([0]); return 'done';"],
+    ],
+    { control: 'root' },
+  ),
+  ...attacksOf('threads', [
+    [
+      'hooks in a thread',
+      'ERR_ACCESS_DENIED',
+      'ERR_ACCESS_DENIED',
+      "require('module').register('data:text/javascript,'); return 'done';",
+    ],
+    [
+      'a thread',
+      'ERR_ACCESS_DENIED',
+      'ERR_ACCESS_DENIED',
+      "const { Worker } = require('worker_threads'); const w = new Worker('require(\"worker_threads\").parentPort.postMessage(1)', { eval: true }); await new Promise((r) => w.once('message', r)); return 'done';",
+    ],
+    [
+      'a thread from a URL',
+      'ERR_ACCESS_DENIED',
+      'ERR_ACCESS_DENIED',
+      "const { Worker } = require('worker_threads'); const w = new Worker(new URL('data:text/javascript,import { parentPort } from \"worker_threads\"; parentPort.postMessage(1)')); await new Promise((resolve, reject) => w.once('message', resolve).once('error', reject)); await w.terminate(); return 'done';",
+    ],
+    [
+      'a thread without permissions',
+      'ERR_ACCESS_DENIED',
+      'ERR_ACCESS_DENIED',
+      "const { Worker } = process.getBuiltinModule('worker_threads'); const w = new Worker('require(\"fs\").readFileSync(' + JSON.stringify(C) + '); require(\"worker_threads\").parentPort.postMessage(1)', { eval: true, execArgv: [] }); await new Promise((resolve, reject) => w.once('message', resolve).once('error', reject)); await w.terminate(); return 'done';",
+    ],
+    [
+      'hooks in this thread',
+      'ERR_ACCESS_DENIED',
+      'MODULE_NOT_FOUND',
+      "const m = require('module'); const h = m.registerHooks({ load: (url, c, next) => url.endsWith('canary.json') ? { format: 'json', source: fs.readFileSync(C, 'utf8').replace(/^.*$/s, '{\"text\":\"CANARY\"}'), shortCircuit: true } : next(url, c) }); try { return m.createRequire('/x.js')(D + '/canary.json').text; } finally { h.deregister(); }",
+    ],
+  ]),
+  ...attacksOf('native code', [
+    [
+      'an addon',
+      'nothing',
+      'nothing',
+      "try { process.dlopen({ exports: {} }, C); } catch (error) { return /invalid ELF|file too short|dlopen/.test(error.message) && 'done'; }",
+    ],
+    [
+      'an addon in memory',
+      'nothing',
+      'nothing',
+      "fs.writeFileSync(T + '/a.node', 'no addon'); try { process.dlopen({ exports: {} }, fs.realpathSync(T + '/a.node')); } catch (error) { return /invalid ELF|file too short|dlopen/.test(error.message) && 'done'; }",
+    ],
+    [
+      'an addon that is required',
+      'nothing',
+      'nothing',
+      "fs.writeFileSync(T + '/b.node', 'no addon'); try { require('module').createRequire(T + '/x.js')('./b.node'); } catch (error) { return /invalid ELF|file too short|dlopen/.test(error.message) && 'done'; }",
+    ],
+    ['a binding', 'ERR_ACCESS_DENIED', 'ERR_ACCESS_DENIED', "process.binding('fs'); return 'done';"],
+    [
+      'an addon of the machine',
+      'ERR_DLOPEN_DISABLED',
+      'ERR_DLOPEN_DISABLED',
+      "const os = require('os'); try { process.dlopen({ exports: {} }, '/lib/' + (process.arch === 'arm64' ? 'aarch64' : 'x86_64') + '-linux-gnu/libc.so.6', os.constants.dlopen.RTLD_NOW); } catch (error) { if (/did not self-register|Module did not/.test(error.message)) return 'done'; throw error; }",
+    ],
+    [
+      'an internal binding',
+      'ERR_ACCESS_DENIED',
+      'ERR_ACCESS_DENIED',
+      "return process._linkedBinding !== undefined && typeof process.binding('natives') === 'object' && 'done';",
+    ],
+    [
+      'WebAssembly with the system calls of WASI',
+      'ERR_ACCESS_DENIED',
+      'ERR_ACCESS_DENIED',
+      "const { WASI } = await import('node:wasi'); return new WASI({ version: 'preview1', preopens: { '/d': D } }).getImportObject() && 'done';",
+    ],
+  ]),
+  ...attacksOf('V8 and diagnostics', [
+    [
+      'a snapshot of the heap',
+      'ERR_ACCESS_DENIED',
+      'ERR_ACCESS_DENIED',
+      "require('v8').writeHeapSnapshot(D + '/snapshot'); return 'done';",
+    ],
+    [
+      'a snapshot at the limit',
+      'ERR_ACCESS_DENIED',
+      'ERR_ACCESS_DENIED',
+      "require('v8').setHeapSnapshotNearHeapLimit(1); return 'done';",
+    ],
+    [
+      'flags of V8',
+      'ERR_ACCESS_DENIED',
+      'ERR_ACCESS_DENIED',
+      "require('v8').setFlagsFromString('--logfile=' + D + '/v8.log'); return 'done';",
+    ],
+    [
+      'a report',
+      'ERR_ACCESS_DENIED',
+      'ERR_ACCESS_DENIED',
+      "process.report.writeReport(D + '/report.json'); return 'done';",
+    ],
+    [
+      'a report at a crash',
+      'nothing',
+      'nothing',
+      "process.report.directory = D; process.report.reportOnFatalError = true; const was = process.report.reportOnFatalError === true; process.report.reportOnFatalError = false; return was && 'done';",
+    ],
+    [
+      'tracing',
+      'ERR_ACCESS_DENIED',
+      'ERR_ACCESS_DENIED',
+      "require('trace_events').createTracing({ categories: ['node'] }).enable(); return 'done';",
+    ],
+    [
+      'a cache of compiled code',
+      'nothing',
+      'nothing',
+      "return require('module').enableCompileCache(D + '/cache').status !== 3 && 'done';",
+    ],
+    [
+      'the inspector',
+      'ERR_ACCESS_DENIED',
+      'ERR_ACCESS_DENIED',
+      "const s = new (require('inspector').Session)(); s.connect(); s.disconnect(); return 'done';",
+    ],
+    [
+      'the flags of V8, imported',
+      'ERR_ACCESS_DENIED',
+      'ERR_ACCESS_DENIED',
+      "(await import('node:v8')).setFlagsFromString('--no-opt'); return 'done';",
+    ],
+    [
+      'the flags of V8, got',
+      'ERR_ACCESS_DENIED',
+      'ERR_ACCESS_DENIED',
+      "process.getBuiltinModule('v8').setFlagsFromString('--no-opt'); return 'done';",
+    ],
+    [
+      'natives of V8',
+      'ERR_ACCESS_DENIED',
+      'ERR_ACCESS_DENIED',
+      "require('v8').setFlagsFromString('--allow-natives-syntax'); return new Function('return %GetOptimizationStatus(function () {})')() >= 0 && 'done';",
+    ],
+    [
+      'all objects of a class',
+      'ERR_ACCESS_DENIED',
+      'ERR_ACCESS_DENIED',
+      "return require('v8').queryObjects(Map) >= 0 && 'done';",
+    ],
+    ['coverage', 'ERR_ACCESS_DENIED', 'ERR_ACCESS_DENIED', "require('v8').takeCoverage(); return 'done';"],
+    [
+      'the port of the inspector',
+      'ERR_ACCESS_DENIED',
+      'ERR_ACCESS_DENIED',
+      "const i = require('inspector'); i.open(0); i.close(); return 'done';",
+    ],
+  ]),
+];

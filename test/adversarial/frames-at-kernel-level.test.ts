@@ -1,0 +1,3 @@
+import { runAtKernelLevel } from '../support/sandbox-level.ts';
+
+await runAtKernelLevel(() => import('./frames.test.ts'));
