@@ -25,6 +25,7 @@ const topFiles = [
   'observe-service.ts',
   'view-instance.ts',
   'background-jobs.ts',
+  'close-foreign-descriptors.ts',
   'start-words.ts',
   'assemble-platform.ts',
   'assemble-domain.ts',

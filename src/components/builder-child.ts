@@ -23,7 +23,7 @@ export const projectModules = dirname(
 );
 
 /**
- * All of these processes get an empty environment, no addons, no inspector, a bounded heap, and of the permission model
+ * All of these processes get no environment but a home folder, no addons, no inspector, a bounded heap, and of the permission model
  * only what is listed here. The bundler reads packages that nobody vetted but has no network, and neither has the scanner;
  * the installer has the network (limited to the registry, `limit-builder.ts`) but cannot start programs. None evaluates a
  * line of foreign code. esbuild's own program is outside Node's permission model: it gets file contents from the bundler
@@ -104,7 +104,8 @@ export class BuilderChild<Output> {
     ]);
     const child = spawn(command, args, {
       cwd: grant.cwd,
-      env: {},
+      // npm asks for the home folder, and not every user is in a list of users.
+      env: { HOME: '/' },
       stdio: ['pipe', 'ignore', 'pipe', 'pipe', ...(isRelayed ? (['pipe'] as const) : [])],
       windowsHide: true,
     });

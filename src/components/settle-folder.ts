@@ -23,7 +23,9 @@ export async function settleFolder(folder: string): Promise<number> {
           throw new CallerError('package_refused', `${entry.name} in a package is neither file nor folder`);
         }
         const { mode, size } = await lstat(path);
-        if ((mode & refusedModes) !== 0) await chmod(path, mode & 0o7777 & ~refusedModes);
+        // Processes of other users read it, and the umask of the service keeps them from what it makes.
+        const wanted = (mode & 0o7777 & ~refusedModes) | (entry.isDirectory() ? 0o555 : 0o444);
+        if (wanted !== (mode & 0o7777)) await chmod(path, wanted);
         return entry.isFile() ? size : 0;
       }),
     );

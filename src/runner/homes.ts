@@ -239,6 +239,7 @@ export class Homes {
 
   /** Ends the calls of a deployment. Resolves when processes that it had for itself are gone. */
   async forget(deploymentId: string): Promise<void> {
+    this.#setApart.remove(deploymentId);
     const own: Promise<void>[] = [];
     for (const home of this.#all) {
       if (!home.has(deploymentId)) continue;

@@ -112,6 +112,8 @@ async function bundle({ entry, bundling }: ChildProgram): Promise<string> {
 async function keep(path: string, text: string, name: string): Promise<void> {
   const folder = dirname(path);
   await mkdir(folder, { recursive: true });
+  // A service of another user may be started from the same installation.
+  await chmod(folder, 0o755).catch(() => undefined);
   await write(path, text);
   for (const file of await readdir(folder)) {
     if (!file.startsWith(`${name}-`)) continue;

@@ -58,6 +58,11 @@ export class SetApart {
     return !isOther;
   }
 
+  /** The deployment is no more, or begins anew. */
+  remove(deploymentId: string): void {
+    this.#culprits.delete(deploymentId);
+  }
+
   get count(): number {
     return this.#culprits.size;
   }
