@@ -34,7 +34,7 @@ try {
   const format = logFormat(settings.logFormat, process.stdout);
   const { logger, print } = openLog({ level: settings.logLevel, format });
   if (foreignDescriptors.length > 0)
-    logger.info({ descriptors: foreignDescriptors }, 'service.foreign-descriptors-closed');
+    logger.debug({ descriptors: foreignDescriptors }, 'service.foreign-descriptors-closed');
   const stopping = new AbortController();
   const starting = startApp({
     ...{ settings, logger, clock: systemClock, environment: process.env },
