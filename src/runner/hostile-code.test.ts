@@ -488,6 +488,8 @@ test('what Node does not forbid and leads out is refused, whichever way the func
   assert.equal(await codeOf("{ process.chdir('/tmp') }"), 'ERR_ACCESS_DENIED');
   assert.equal(await codeOf("{ require('v8').setFlagsFromString('--trace-gc') }"), 'ERR_ACCESS_DENIED');
   assert.equal(resultOf(await evaluate('return process.report.reportOnFatalError ?? false')), false);
+  const looks = 'process.report.excludeNetwork = true; return typeof process.report.getReport().header';
+  assert.equal(resultOf(await evaluate(looks)), 'object', 'packages that ask for their libc do this');
   // What packages do as they load goes on.
   assert.deepEqual(
     resultOf(

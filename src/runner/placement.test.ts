@@ -241,6 +241,36 @@ test('code that does not load fails its own calls, and is evaluated anew by the 
   assert.equal(await pid('dc_1'), first);
 });
 
+test('code that ends the process while it is evaluated runs into that once among others, and alone from then on', async () => {
+  const { ownerId, run, pid, waiting } = owner();
+  const ends = { bundle: bundleOf(`process.kill(process.pid, 'SIGKILL'); while (true);`) };
+  const shared = await pid('dc_good');
+  const step = await waiting('d_step');
+  const outcome = await run('dc_ends', '', ends);
+  assert.deepEqual([outcome.status, outcome.error?.code], ['load_failed', 'exited']);
+  assert.deepEqual(brief(await step.outcome), ['exited', 'exited', true], 'nobody knows who did it');
+  assert.equal(isSetApart(ownerId, 'dc_ends'), true);
+  assert.equal(isSetApart(ownerId, 'dc_good') || isSetApart(ownerId, 'd_step'), false);
+  const after = await pid('dc_good');
+  assert.notEqual(after, shared);
+  for (let n = 0; n < 3; n += 1) {
+    const other = await waiting('d_step');
+    assert.equal((await run('dc_ends', '', ends)).status, 'load_failed');
+    other.go();
+    assert.equal(exportsOf(await other.outcome).$return_value, after, 'it harms no other');
+  }
+});
+
+test('code may replace process.env, and values become text', async () => {
+  const { run } = owner();
+  const body = `const before = process.env; process.env = { ...process.env, MINE: 1 }; process.env.OTHER = true; before.LATE = 2;
+    const { env } = await import('node:process');
+    return [process.env.MINE, process.env.OTHER, process.env.LATE ?? null, env.MINE, process.env.PD_COMPONENT];`;
+  assert.deepEqual(resultOf(await run('dc_a', body)), ['1', 'true', null, '1', 'dc_a']);
+  const reads = 'return process.env.MINE ?? null';
+  assert.equal(resultOf(await run('dc_b', reads)), null);
+});
+
 /** The body of a source that waits as long as its event says. */
 const waits = 'await new Promise((r) => setTimeout(r, event.ms)); return performance.timeOrigin';
 

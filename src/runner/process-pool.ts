@@ -50,8 +50,8 @@ interface Waiter {
 }
 
 /**
- * Generic processes, started ahead of need. `take` hands one out for good: a process that has seen the code of one
- * deployment never comes back.
+ * Generic processes, started ahead of need. `take` hands one out for good: a process that has seen code
+ * never comes back.
  */
 export class ProcessPool {
   readonly #options: PoolOptions;
@@ -470,7 +470,7 @@ function discard(sandbox: SpawnedSandbox): void {
     stream?.on('error', () => undefined);
     stream?.destroy();
   }
-  child.kill('SIGKILL');
+  sandbox.kill();
 }
 
 const scratchOf = new WeakMap<SandboxProcess, string>();

@@ -1,20 +1,17 @@
-import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import type { AddressPolicy } from '#egress/address-policy.ts';
 import type { EgressDoor } from '#egress/egress-door.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
-import { bytesText } from '#lib/units.ts';
 import type { CallOutcome, UserCodeError } from './call-outcome.ts';
 import type { Confinement, KernelPrograms } from './confinement.ts';
-import { type CpuLook, CpuShares } from './cpu-shares.ts';
 import type { Home } from './home.ts';
 import { Homes } from './homes.ts';
 import { LoadablePackages, type ReadyCode } from './loadable-packages.ts';
-import { type CallAnswer, notStarted, serviceError } from './process-end.ts';
-import { processCpuMs, processMemory, wantsCpu } from './process-memory.ts';
-import { type PoolOptions, ProcessPool, scratchFolderOf } from './process-pool.ts';
+import { type CallAnswer, type EndReason, notStarted, serviceError } from './process-end.ts';
+import { type PoolOptions, ProcessPool } from './process-pool.ts';
 import type { OwnerProcessLimits } from './process-shares.ts';
+import { ResourceWatch } from './resource-watch.ts';
 import type {
   CallOptions,
   CallRequest,
@@ -25,13 +22,12 @@ import type {
   RunnerProcesses,
   RunnerStats,
 } from './runner.ts';
-import { defaultRunnerLimits, type RunnerLimits, scratchFilesMax } from './runner-limits.ts';
+import { defaultRunnerLimits, type RunnerLimits } from './runner-limits.ts';
 import { asDescription, copyOutcome, ended, isOwnDoing, wasTakenDown } from './runner-outcomes.ts';
 import { type RunnerTimer, systemTimer } from './runner-timer.ts';
 import { reachableBase, SandboxFolders } from './sandbox-folders.ts';
 import type { SandboxProcess } from './sandbox-process.ts';
 import { buildSandboxProgram } from './sandbox-program.ts';
-import { memoryFolderUse, scratchBytes } from './scratch-size.ts';
 import { findConfinement, mayUseDistinctUsers } from './self-test.ts';
 
 export interface ProcessRunnerOptions {
@@ -109,8 +105,6 @@ function ignoreSignal(): void {}
 
 /** Bytes that wait to be read by a process: far beyond what a healthy one leaves. */
 const backlogBytesMax = 64 * 1024 * 1024;
-/** Idle processes, sizes of folders and the memory budget are looked at once in so many polls. */
-const housekeepingPolls = 10;
 /** A call whose process died before taking it up is given to so many fresh ones. */
 const placementsMax = 3;
 /** Of a bundle that is only described. */
@@ -132,7 +126,6 @@ class ProcessRunner implements Runner {
   readonly kernel?: KernelPrograms;
   readonly #limits: RunnerLimits;
   readonly #folders: SandboxFolders;
-  readonly #logger: Logger;
   readonly #addons: boolean;
   readonly #confinement: Confinement;
   readonly #onUnattributedError: (deploymentId: string, error: UserCodeError) => void;
@@ -143,11 +136,7 @@ class ProcessRunner implements Runner {
   readonly #placings = new Map<string, Set<Placing>>();
   /** Processes of calls that run alone, by deployment. */
   readonly #alone = new Map<string, Set<SandboxProcess>>();
-  readonly #timer: RunnerTimer;
-  readonly #cpuShares = new CpuShares<SandboxProcess>(availableParallelism());
-  #cpuLookAtMs: number;
-  readonly #stopWatch: () => void;
-  #polls = 0;
+  readonly #watch: ResourceWatch;
   #calls = 0;
   #closing: Promise<void> | undefined;
 
@@ -168,7 +157,6 @@ class ProcessRunner implements Runner {
     const { limits, timer, logger, packages, onUnattributedError } = own;
     this.#limits = limits;
     this.#folders = own.folders;
-    this.#logger = logger;
     this.#addons = own.addons;
     this.#confinement = confinement;
     if (confinement.kernel !== undefined) this.kernel = confinement.kernel;
@@ -179,9 +167,10 @@ class ProcessRunner implements Runner {
       ...{ limits, pool: this.#pool, packages, timer, clock: own.clock, logger },
       onUnattributedError,
     });
-    this.#timer = timer;
-    this.#cpuLookAtMs = timer.nowMs();
-    this.#stopWatch = timer.every(limits.memoryPollMs, () => this.#poll());
+    this.#watch = new ResourceWatch({
+      ...{ limits, pool: this.#pool, homes: this.#homes, timer, logger },
+      inMemory: confinement.level === 'seat-belt',
+    });
     this.#pool.start();
   }
 
@@ -248,8 +237,11 @@ class ProcessRunner implements Runner {
           this.#sawEnd(home, request, failed);
           return this.#againIfTakenDown(failed, request, options, at);
         }
-        if (!process.usable || !process.hasModule(name) || at.placing.forgotten)
-          return this.#placeAgain(process, request, options, at);
+        if (!process.usable || !process.hasModule(name) || at.placing.forgotten) {
+          // Evaluating it may have been what ended the process: alone, that shows, and no other pays for it again.
+          const again = endedByItsCode(process) ? { ...request, alone: true as const } : request;
+          return this.#placeAgain(process, again, options, at);
+        }
       }
       if (this.#hasTooMany(process, request)) return this.#tooManyCalls();
       answering = process.call(name, request, options);
@@ -436,79 +428,11 @@ class ProcessRunner implements Runner {
   }
 
   async #close(): Promise<void> {
-    this.#stopWatch();
+    this.#watch.stop();
     await this.#pool.close();
     this.#folders.remove();
     process.off('SIGUSR1', ignoreSignal);
   }
-
-  #poll(): void {
-    this.#polls += 1;
-    const housekeeping = this.#polls % housekeepingPolls === 0;
-    for (const process of this.#pool.processes) {
-      if (process.pid === undefined || (process.idle && !housekeeping)) continue;
-      const memory = processMemory(process.pid);
-      const privateBytes = (memory?.privateBytes ?? 0) + (this.#memoryFolderBytes.get(process) ?? 0);
-      this.#pool.sawMemory(process, privateBytes);
-      process.watch(memory?.residentBytes);
-      if (memory !== undefined) this.#homes.sawMemory(process, memory.residentBytes);
-      // Every one that has seen user code: also one that loads, describes, or only finishes what it has.
-      if (housekeeping && process.hasCode) void this.#watchScratch(process);
-    }
-    if (!housekeeping) return;
-    this.#shareCpu();
-    this.#pool.freeMemory();
-    this.#homes.keepHouse();
-  }
-
-  #shareCpu(): void {
-    const looks: CpuLook<SandboxProcess>[] = [];
-    for (const process of this.#pool.processes) {
-      const ownerId = this.#pool.ownerOf(process);
-      const cpuMs = process.pid === undefined ? undefined : processCpuMs(process.pid);
-      if (process.pid === undefined || ownerId === undefined || cpuMs === undefined) continue;
-      looks.push({ process, ownerId, cpuMs, wantsCpu: !process.idle && wantsCpu(process.pid) });
-    }
-    const nowMs = this.#timer.nowMs();
-    for (const { process, isGreedy } of this.#cpuShares.look(looks, nowMs - this.#cpuLookAtMs)) {
-      const isDone = process.beGreedy(isGreedy);
-      // Only root may give back what niceness took.
-      if (!isDone) this.#homes.replace(process);
-    }
-    this.#cpuLookAtMs = nowMs;
-  }
-
-  async #watchScratch(process: SandboxProcess): Promise<void> {
-    // There the process itself counts its files, and they are memory of its own.
-    if (this.#confinement.level === 'seat-belt') return;
-    const folder = scratchFolderOf(process);
-    if (this.#measuring.has(process)) return;
-    this.#measuring.add(process);
-    try {
-      if (folder === undefined) await this.#watchMemoryFolder(process);
-      else if ((await scratchBytes(folder, process.pid)) > this.#limits.scratchBytesMax) {
-        process.kill(
-          'limit_exceeded',
-          `files under /tmp are larger than ${bytesText(this.#limits.scratchBytesMax)} together, or too many, or hidden`,
-        );
-      }
-    } catch (error) {
-      this.#logger.warn({ err: error }, 'runner.scratch-measure-failed');
-    } finally {
-      this.#measuring.delete(process);
-    }
-  }
-
-  async #watchMemoryFolder(process: SandboxProcess): Promise<void> {
-    const use = process.pid === undefined ? undefined : await memoryFolderUse(process.pid);
-    this.#memoryFolderBytes.set(process, use?.bytes ?? 0);
-    if (use !== undefined && use.files > scratchFilesMax)
-      process.kill('limit_exceeded', `there are more than ${scratchFilesMax} files under /tmp`);
-  }
-
-  readonly #measuring = new Set<SandboxProcess>();
-  /** What was found at the last look: it counts as memory of the process. */
-  readonly #memoryFolderBytes = new WeakMap<SandboxProcess, number>();
 }
 
 const aborted = Symbol('aborted');
@@ -535,6 +459,15 @@ async function failureOfLoad(
   if (loaded === notStarted || loaded.status === 'finished') return undefined;
   return copyOutcome(loaded);
 }
+
+/** No decision of the service: the code in it did something, and evaluating some of it may have been that. */
+function endedByItsCode(process: SandboxProcess): boolean {
+  if (!process.hasEnded) return false;
+  const { endReason } = process;
+  return endReason === undefined || isCodesDoing.has(endReason);
+}
+
+const isCodesDoing: ReadonlySet<EndReason> = new Set(['out_of_memory', 'limit_exceeded', 'protocol']);
 
 /** Waits, but no longer than the caller does. */
 function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T | typeof aborted> {

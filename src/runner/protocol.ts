@@ -59,7 +59,7 @@ export const fromSandboxFrameBytesMax = 16 * 1024 * 1024;
 
 /** Asks of one call, and of all calls of a process, that wait for an answer at a time; the rest wait in the process. */
 export const hostCallsPerCallMax = 16;
-export const hostCallsPerProcessMax = 32;
+export const hostCallsPerProcessMax = 64;
 /** JSON of the header of a host call or an answer, and the body of either. */
 export const hostCallHeaderBytesMax = 64 * 1024;
 export const hostCallBodyBytesMax = 1024 * 1024;

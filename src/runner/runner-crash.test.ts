@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { closeSync, existsSync, openSync } from 'node:fs';
 import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -38,7 +39,7 @@ function startService(script: string): { first: Promise<unknown>; kill(): void; 
   };
 }
 
-test('a descriptor that whoever started the service left open does not reach user code', async () => {
+test('a descriptor that the starter of the service left open does not reach user code', async () => {
   const service = startService(`
     say(resultOf(await fixture.run("try { return require('fs').fstatSync(40).size; } catch (error) { return error.code; }")));
     await fixture.close();`);
@@ -84,6 +85,37 @@ test('at start, processes that a dead service left behind are ended, strangers w
   } finally {
     orphan.kill('SIGKILL');
     stranger.kill('SIGKILL');
+    await rm(base, { recursive: true, force: true });
+  }
+});
+
+/** A process whose parent is gone, in the group that the parent led. */
+async function orphaned(): Promise<{ leader: number; start: string; pid: number }> {
+  const shell = spawn('sh', ['-c', 'sleep 600 & echo $!; read line'], { detached: true });
+  const leader = shell.pid ?? 0;
+  const start = startTimeOf(leader) ?? '';
+  const [line] = (await once(shell.stdout, 'data')) as [Buffer];
+  shell.stdin.end();
+  shell.stdout.destroy();
+  await once(shell, 'exit');
+  return { leader, start, pid: Number(line) };
+}
+
+test('at start, what outlived the process that started it is ended by its group, a group of strangers is not', async () => {
+  const base = await mkdtemp(join(tmpdir(), 'millrace-test-'));
+  const ours = await orphaned();
+  const strangers = await orphaned();
+  try {
+    const processes = join(base, 'run-1999999999-5', 'processes');
+    await mkdir(processes, { recursive: true });
+    for (const name of [`${ours.leader}-${ours.start}`, `${strangers.leader}-12345`])
+      await writeFile(join(processes, name), '');
+    const folders = new SandboxFolders({ base, temporary: false });
+    await waitFor(() => startTimeOf(ours.pid) === undefined, { what: 'the end of what was left' });
+    assert.ok(startTimeOf(strangers.pid) !== undefined);
+    folders.remove();
+  } finally {
+    for (const { pid } of [ours, strangers]) if (startTimeOf(pid) !== undefined) process.kill(pid, 'SIGKILL');
     await rm(base, { recursive: true, force: true });
   }
 });

@@ -54,11 +54,11 @@ export interface RunnerLimits {
   hostCallBacklogBytesMax: number;
   /** Raw bytes on stdout or stderr (console output does not pass there). */
   rawOutputBytesMax: number;
-  /** Files under /tmp of one deployment. Where they are in memory, half of `memoryMb` at most. */
+  /** Files under /tmp of one process. Where they are in memory, half of `memoryMb` at most. */
   scratchBytesMax: number;
   /**
-   * Connections of one process, and their limits: two for each of the steps that it runs at once (workflows/runs/step-slots.ts), or a
-   * burst of events fails runs that would do well one after another.
+   * Connections of one process, and their limits: many deployments share it, and each runs many steps at once (workflows/runs/step-slots.ts),
+   * of which a burst of events must not fail those that would do well one after another.
    */
   connectionsMax: number;
   connectTimeoutMs: number;
@@ -96,7 +96,7 @@ export const defaultRunnerLimits: RunnerLimits = {
   hostCallBacklogBytesMax: 96 * 1024 * 1024,
   rawOutputBytesMax: 4 * 1024 * 1024,
   scratchBytesMax: 512 * 1024 * 1024,
-  connectionsMax: 200,
+  connectionsMax: 1000,
   connectTimeoutMs: 10_000,
   connectionIdleTimeoutMs: 5 * 60_000,
   memoryPollMs: 100,
@@ -107,7 +107,7 @@ export function memoryBudgetMbOf(machineBytes: number): number {
   return Math.max(defaultRunnerLimits.memoryBudgetMb, Math.floor(machineBytes / 2 / 1024 / 1024));
 }
 
-/** Files, folders and links under /tmp of one deployment. */
+/** Files, folders and links under /tmp of one process. */
 export const scratchFilesMax = 20_000;
 
 /** Files in memory leave the other half of it to the code. */

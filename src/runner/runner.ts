@@ -90,7 +90,7 @@ export interface CallRequest {
   packages?: readonly BundlePackages[];
   /** Memory of the process in MB, where it is not the default; the same for all calls of a revision. */
   memoryMb?: number;
-  /** Grows whenever code, props or credentials changed: another revision gets a fresh process. */
+  /** Grows whenever code, props or credentials changed: for another revision the code is evaluated anew. */
   revision: number | string;
   call: UserCall;
   /**

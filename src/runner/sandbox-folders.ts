@@ -110,13 +110,7 @@ function reapLeftovers(base: string, onLeftOver: (folder: string, error: unknown
     const folder = join(base, name);
     for (const listed of namesIn(join(folder, processesFolder))) {
       const [pid, start] = listed.split('-');
-      // The start time tells our process from a stranger that got the same number.
-      if (start === undefined || start === '' || startTimeOf(Number(pid)) !== start) continue;
-      try {
-        process.kill(Number(pid), 'SIGKILL');
-      } catch {
-        // Gone in between.
-      }
+      if (start !== undefined && start !== '') endLeftover(Number(pid), start);
     }
     try {
       removeTreeSync(folder);
@@ -124,6 +118,30 @@ function reapLeftovers(base: string, onLeftOver: (folder: string, error: unknown
       onLeftOver(folder, error);
     }
   }
+}
+
+/** Ends a process of a dead service, and of its group what has outlived it. */
+function endLeftover(pid: number, start: string): void {
+  // The start time tells our processes from strangers that got the same number.
+  for (const target of startTimeOf(pid) === start ? [-pid, pid] : leftOfGroup(pid, Number(start))) {
+    try {
+      process.kill(target, 'SIGKILL');
+    } catch {
+      // Gone, or gone in between.
+    }
+  }
+}
+
+/** Bubblewrap starts its child at once. */
+const groupStartTicksMax = 200;
+
+function leftOfGroup(group: number, start: number): number[] {
+  const pids = namesIn('/proc').filter((name) => /^\d+$/.test(name));
+  return pids.map(Number).filter((pid) => {
+    const stat = statOf(pid);
+    const afterTicks = Number(stat?.startTime) - start;
+    return stat?.group === group && afterTicks >= 0 && afterTicks <= groupStartTicksMax;
+  });
 }
 
 function namesIn(folder: string): string[] {
@@ -136,11 +154,16 @@ function namesIn(folder: string): string[] {
 
 /** Start time of a living process in clock ticks since boot; undefined for none, for a zombie, and without /proc. */
 export function startTimeOf(pid: number): string | undefined {
+  return statOf(pid)?.startTime;
+}
+
+function statOf(pid: number): { startTime: string | undefined; group: number } | undefined {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'latin1');
     // The name in parentheses may hold spaces and parentheses.
     const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
-    return fields[0] === 'Z' || fields[0] === 'X' ? undefined : fields[19];
+    if (fields[0] === 'Z' || fields[0] === 'X') return undefined;
+    return { startTime: fields[19], group: Number(fields[2]) };
   } catch {
     return undefined;
   }

@@ -391,7 +391,7 @@ export class SandboxProcess {
       this.#reasonDetail = detail;
       this.#culprit ??= culprit;
     }
-    this.#sandbox.child.kill('SIGKILL');
+    this.#sandbox.kill();
     this.#init?.kill();
   }
 

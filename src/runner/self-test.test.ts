@@ -123,8 +123,11 @@ test('at the seat belt the attacks are tried as well, and none gets through', as
 test('walls that let one attack through are not used, and the reason is kept', { skip }, async () => {
   await using folder = await createTempFolder('self-test');
   await chmod(folder.path, 0o711);
-  const warnings: unknown[] = [];
-  const logger: Logger = { ...silentLogger, warn: (fields: unknown) => void warnings.push(fields) };
+  const refusals: unknown[] = [];
+  const debug = (fields: unknown, event: string): void => {
+    if (event === 'runner.confinement-refused') refusals.push(fields);
+  };
+  const logger = { ...silentLogger, debug } as Logger;
   const findPrograms = openFilter;
   const found = await find(folder.path, { findPrograms, logger });
   assert.equal(found.level, 'seat-belt');
@@ -132,7 +135,7 @@ test('walls that let one attack through are not used, and the reason is kept', {
     found.notKernel,
     'the sandbox does not hold: a program that outlives the call, connections to loopback',
   );
-  assert.deepEqual(warnings, [{ reason: found.notKernel }]);
+  assert.deepEqual(refusals, [{ reason: found.notKernel }]);
   await assert.rejects(find(folder.path, { findPrograms, level: 'require' }), {
     name: 'SandboxError',
     message: /MILLRACE_SANDBOX is "require".*the sandbox does not hold.*apt-get install bubblewrap/,

@@ -36,7 +36,8 @@ export async function findConfinement(options: TestOptions): Promise<Confinement
     }
     notKernel = found;
     if (level === 'require') throw new KernelLevelMissingError(found);
-    logger.warn({ reason: found }, 'runner.confinement-refused');
+    // The start tells the operator which level is active and why; a machine without bubblewrap is no fault.
+    logger.debug({ reason: found }, 'runner.confinement-refused');
   }
   const confinement = await nodeConfinement(options);
   logger.debug({ level: confinement.level }, 'runner.confinement-set');

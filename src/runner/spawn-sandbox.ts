@@ -21,6 +21,11 @@ export interface SpawnedSandbox {
   mayRead: (packagesFolder: string) => boolean;
   /** How the process ended that runs user code, by how what was started did. */
   endOf: (code: number | null, signal: NodeJS.Signals | null) => SandboxEnd;
+  /**
+   * Ends what was started, whatever it is doing, and with it what it has started before it could tie that to its own life: the child of
+   * bubblewrap waits for its parent at first, and would for ever. Only SIGKILL: user code can ignore every other signal.
+   */
+  kill: () => void;
   /** To be asked when the program has said that it runs. Undefined: it has ended since. */
   findPids: () => SandboxPids | undefined;
 }
@@ -84,8 +89,20 @@ export function spawnSandbox(grant: SandboxGrant): SpawnedSandbox {
     packagesInside: isKernel ? packagesInside : (folder) => folder,
     mayRead: (folder) => packages === undefined || packages.includes(folder),
     endOf: (code, signal) => (isKernel ? endInside(code, signal) : { code, signal }),
+    kill: () => killGroup(child),
     findPids: () => findPids(child.pid, isKernel),
   };
+}
+
+/** A child that has not been waited for keeps its number, and its group, to itself. */
+function killGroup(child: ChildProcess): void {
+  child.kill('SIGKILL');
+  if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
+  try {
+    process.kill(-child.pid, 'SIGKILL');
+  } catch {
+    // Gone in between.
+  }
 }
 
 /** Bubblewrap ends with 128 and the number of the signal that ended what it started. */

@@ -155,7 +155,7 @@ export class SourceConfigurer {
     const { definitions, redact } = deployment;
     if (!asksEventNames(definitions)) return apphooksIn(definitions, {}, redact);
     const previous = Object.fromEntries(definitions.map((definition) => [definition.name, definition]));
-    const throwAway = { ...deployment, source: { ...deployment.source, id: newId('dc') } };
+    const throwAway = { ...deployment, source: { ...deployment.source, ...throwAwayPlace() } };
     const outcome = await this.#runs
       .call(throwAway, { kind: 'eventNames', previous }, {}, { deadlineMsMax: askDeadlineMsMax })
       .finally(() => this.#runner.forget(throwAway.source.id));
@@ -173,7 +173,7 @@ export class SourceConfigurer {
     const deployment = await makeDeployment(this.#db, source, component, this.#context, given);
     const throwAway = {
       ...deployment,
-      source: { ...source, id: newId('dc') },
+      source: { ...source, ...throwAwayPlace() },
       props: { ...undefinedProps(shape.configurableProps, given.values), ...deployment.props },
     };
     return askAdditionalProps(shape.configurableProps, {
@@ -182,6 +182,11 @@ export class SourceConfigurer {
       redact: deployment.redact,
     });
   }
+}
+
+/** Code that is asked before it is deployed has a process of its own: none that runs pays for what it does. */
+function throwAwayPlace(): Pick<SourceTable, 'id' | 'isolated'> {
+  return { id: newId('dc'), isolated: 1 };
 }
 
 /** Whether the code would see the same: values sent back as they were answered are. */

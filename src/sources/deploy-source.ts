@@ -223,7 +223,7 @@ export class SourceDeployer {
         );
         if (!activates) return result(swapped);
         // Requests that come while `activate` runs are for the new code already; a run under way ends with the old
-        // one, since another revision gets a process of its own.
+        // one, since another revision is evaluated apart from it.
         this.#steps.changed(swapped);
         const deployment = await makeDeployment(this.#store.read, swapped, target, this.#context);
         await this.#steps.runHookOrThrow(deployment, 'activate');

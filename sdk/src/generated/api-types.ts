@@ -1417,7 +1417,7 @@ export interface Instance {
   deliveries_sending: number;
   /** To this process (integer) */
   streams_open: number;
-  /** Sandboxed processes of this one that belong to a deployment (integer) */
+  /** Sandboxed processes of this one that have code of deployments (integer) */
   user_processes: number;
   settings: Setting[];
 }

@@ -81,7 +81,7 @@ const InstanceShape = Type.Object({
   deliveries_sending: Type.Integer({ description: 'By this process' }),
   streams_open: Type.Integer({ description: 'To this process' }),
   user_processes: Type.Integer({
-    description: 'Sandboxed processes of this one that belong to a deployment',
+    description: 'Sandboxed processes of this one that have code of deployments',
   }),
   settings: Type.Array(
     Type.Object({

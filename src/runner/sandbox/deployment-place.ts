@@ -7,14 +7,15 @@ type Environment = Record<string, string | undefined>;
 /** Environment variables and the `/tmp` that a deployment has for itself among others in its process. */
 export class DeploymentPlace {
   readonly deploymentId: string;
-  readonly environment: Environment;
+  /** What `process.env` is. */
+  environment: Environment;
   readonly #folder: string;
   #hasFolder = false;
 
   /** `name` is unique in the process; `base` is the folder of the process. */
   constructor(name: string, options: { deploymentId: string; base: string; environment: Environment }) {
     this.deploymentId = options.deploymentId;
-    this.environment = options.environment;
+    this.environment = environmentOf(options.environment);
     this.#folder = `${options.base}/of-${name}`;
   }
 
@@ -70,7 +71,13 @@ export async function shareEnvironment(current: () => DeploymentPlace | undefine
   const view = viewOf(() => current()?.environment ?? common);
   Object.defineProperty(process, 'env', {
     get: () => current()?.environment ?? view,
-    set: () => undefined,
+    set: (value: unknown) => {
+      const place = current();
+      if (place !== undefined && typeof value === 'object' && value !== null)
+        place.environment = environmentOf(
+          Object.fromEntries(Object.entries(value).map(([name, one]) => [name, String(one)])),
+        );
+    },
     enumerable: true,
     configurable: true,
   });
@@ -79,10 +86,15 @@ export async function shareEnvironment(current: () => DeploymentPlace | undefine
   syncBuiltinESMExports();
 }
 
+/** Values become text when they are set, as Node does it with those of a process. */
+function environmentOf(values: Environment): Environment {
+  return new Proxy(values, { set: (target, name, value) => Reflect.set(target, name, String(value)) });
+}
+
 function viewOf(own: () => Environment): Environment {
   return new Proxy(common, {
     get: (_, name) => Reflect.get(own(), name),
-    set: (_, name, value) => Reflect.set(own(), name, String(value)),
+    set: (_, name, value) => Reflect.set(own(), name, value),
     has: (_, name) => Reflect.has(own(), name),
     deleteProperty: (_, name) => Reflect.deleteProperty(own(), name),
     ownKeys: () => Reflect.ownKeys(own()),

@@ -63,8 +63,15 @@ function withoutMachine(getCertificates: GetCertificates): GetCertificates {
 
 /** What a report says stays available; writing one when the process ends does not. */
 function reportWithoutFiles(): unknown {
-  const { report } = process;
-  return Object.freeze({
+  const report = process.report as NodeJS.ProcessReport & { excludeNetwork: boolean };
+  // Packages set `excludeNetwork` before they look at a report. Nothing else can be set.
+  return Object.seal({
+    get excludeNetwork() {
+      return report.excludeNetwork;
+    },
+    set excludeNetwork(value) {
+      report.excludeNetwork = value;
+    },
     getReport: report.getReport.bind(report),
     writeReport: () => {
       throw refusal('process.report.writeReport');

@@ -34,7 +34,7 @@ export interface SourceTable {
   concurrency: number;
   /** 1: its code runs in a process that no other code of the owner shares. */
   isolated: number;
-  /** Grows with every change of code or props: another revision runs in a fresh process. */
+  /** Grows with every change of code or props: for another revision the code is evaluated anew. */
   revision: number;
   created_at_ms: number;
   updated_at_ms: number;

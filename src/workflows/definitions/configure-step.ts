@@ -136,6 +136,8 @@ export class StepConfigurer {
           deploymentId,
           ownerId,
           trustDomain,
+          // What has not been deployed yet harms nothing that runs.
+          isolated: true,
           bundle: step.bundle,
           revision: 0,
           call,

@@ -256,7 +256,7 @@ function deploymentOf(ownerId: string, opened: OpenedStep, timeoutSeconds: numbe
     ownerId,
     workflowName: '',
     projectId: null,
-    settings: { ...defaultWorkflowSettings, timeoutSeconds },
+    settings: { ...defaultWorkflowSettings, timeoutSeconds, isolated: true },
     steps: [opened.step],
     packages: packagesOf([opened.step]),
     trustDomain: opened.trustDomain,

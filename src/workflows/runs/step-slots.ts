@@ -1,4 +1,4 @@
-/** Steps of one deployment that run at once in its process on this node; the others wait for a place. */
+/** Steps of one deployment that run at once on this node; the others wait for a place. */
 export const stepsAtOnceMax = 100;
 
 /** Places for the calls of each deployment, in the order in which they are asked for. */

@@ -118,6 +118,8 @@ export class StepTrier {
     return {
       ...deployed,
       id: newId('d'),
+      // An experiment harms nothing that runs.
+      settings: { ...deployed.settings, isolated: true },
       steps: [opened.step],
       packages: packagesOf([opened.step]),
       trustDomain: opened.trustDomain,

@@ -1,0 +1,106 @@
+import { availableParallelism } from 'node:os';
+import type { Logger } from '#lib/logger.ts';
+import { bytesText } from '#lib/units.ts';
+import { type CpuLook, CpuShares } from './cpu-shares.ts';
+import type { Homes } from './homes.ts';
+import { processCpuMs, processMemory, wantsCpu } from './process-memory.ts';
+import { type ProcessPool, scratchFolderOf } from './process-pool.ts';
+import { type RunnerLimits, scratchFilesMax } from './runner-limits.ts';
+import type { RunnerTimer } from './runner-timer.ts';
+import type { SandboxProcess } from './sandbox-process.ts';
+import { memoryFolderUse, scratchBytes } from './scratch-size.ts';
+
+/** Idle processes, sizes of folders and the memory budget are looked at every so many looks. */
+const housekeepingLooks = 10;
+
+interface WatchOptions {
+  limits: RunnerLimits;
+  pool: ProcessPool;
+  homes: Homes;
+  /** Files of user code are memory of its process. */
+  inMemory: boolean;
+  timer: RunnerTimer;
+  logger: Logger;
+}
+
+/** Looks at what processes of user code use, memory, cores and `/tmp`, and ends or slows those that use too much. */
+export class ResourceWatch {
+  readonly #options: WatchOptions;
+  readonly #cpuShares = new CpuShares<SandboxProcess>(availableParallelism());
+  #cpuLookAtMs: number;
+  readonly #measuring = new Set<SandboxProcess>();
+  /** What was found at the last look: it counts as memory of the process. */
+  readonly #memoryFolderBytes = new WeakMap<SandboxProcess, number>();
+  #looks = 0;
+  readonly stop: () => void;
+
+  constructor(options: WatchOptions) {
+    this.#options = options;
+    this.#cpuLookAtMs = options.timer.nowMs();
+    this.stop = options.timer.every(options.limits.memoryPollMs, () => this.#look());
+  }
+
+  #look(): void {
+    this.#looks += 1;
+    const housekeeping = this.#looks % housekeepingLooks === 0;
+    for (const process of this.#options.pool.processes) {
+      if (process.pid === undefined || (process.idle && !housekeeping)) continue;
+      const memory = processMemory(process.pid);
+      const privateBytes = (memory?.privateBytes ?? 0) + (this.#memoryFolderBytes.get(process) ?? 0);
+      this.#options.pool.sawMemory(process, privateBytes);
+      process.watch(memory?.residentBytes);
+      if (memory !== undefined) this.#options.homes.sawMemory(process, memory.residentBytes);
+      // Every one that has seen user code: also one that loads, describes, or only finishes what it has.
+      if (housekeeping && process.hasCode) void this.#watchScratch(process);
+    }
+    if (!housekeeping) return;
+    this.#shareCpu();
+    this.#options.pool.freeMemory();
+    this.#options.homes.keepHouse();
+  }
+
+  #shareCpu(): void {
+    const looks: CpuLook<SandboxProcess>[] = [];
+    for (const process of this.#options.pool.processes) {
+      const ownerId = this.#options.pool.ownerOf(process);
+      const cpuMs = process.pid === undefined ? undefined : processCpuMs(process.pid);
+      if (process.pid === undefined || ownerId === undefined || cpuMs === undefined) continue;
+      looks.push({ process, ownerId, cpuMs, wantsCpu: !process.idle && wantsCpu(process.pid) });
+    }
+    const nowMs = this.#options.timer.nowMs();
+    for (const { process, isGreedy } of this.#cpuShares.look(looks, nowMs - this.#cpuLookAtMs)) {
+      const isDone = process.beGreedy(isGreedy);
+      // Only root may give back what niceness took.
+      if (!isDone) this.#options.homes.replace(process);
+    }
+    this.#cpuLookAtMs = nowMs;
+  }
+
+  async #watchScratch(process: SandboxProcess): Promise<void> {
+    // There the process itself counts its files, and they are memory of its own.
+    if (this.#options.inMemory) return;
+    const folder = scratchFolderOf(process);
+    if (this.#measuring.has(process)) return;
+    this.#measuring.add(process);
+    try {
+      if (folder === undefined) await this.#watchMemoryFolder(process);
+      else if ((await scratchBytes(folder, process.pid)) > this.#options.limits.scratchBytesMax) {
+        process.kill(
+          'limit_exceeded',
+          `files under /tmp are larger than ${bytesText(this.#options.limits.scratchBytesMax)} together, or too many, or hidden`,
+        );
+      }
+    } catch (error) {
+      this.#options.logger.warn({ err: error }, 'runner.scratch-measure-failed');
+    } finally {
+      this.#measuring.delete(process);
+    }
+  }
+
+  async #watchMemoryFolder(process: SandboxProcess): Promise<void> {
+    const use = process.pid === undefined ? undefined : await memoryFolderUse(process.pid);
+    this.#memoryFolderBytes.set(process, use?.bytes ?? 0);
+    if (use !== undefined && use.files > scratchFilesMax)
+      process.kill('limit_exceeded', `there are more than ${scratchFilesMax} files under /tmp`);
+  }
+}
