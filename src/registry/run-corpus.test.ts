@@ -175,7 +175,7 @@ describe('components of a package and of a folder', () => {
       const beside = await signalled('spins');
       ended = 0;
       timer.advance(2000);
-      await waitFor(() => beside.signalCode !== null);
+      await beside.ended;
       // Alone, each is on its own: the one that works has ended by itself, beside those that were beside each other.
       await waitFor(() => ended === 4);
       await Promise.all(['spins', 'waits-for-ever'].map(signalled));

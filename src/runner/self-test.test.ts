@@ -11,6 +11,7 @@ import { kernelSkip } from '../../test/support/sandbox-level.ts';
 import { createTempFolder } from '../../test/support/temp-folder.ts';
 import { makeAttackTargets } from './attack-targets.ts';
 import { findKernelPrograms } from './kernel-command.ts';
+import { Launcher } from './launcher.ts';
 import { defaultRunnerLimits } from './runner-limits.ts';
 import { systemTimer } from './runner-timer.ts';
 import { reachableBase, SandboxFolders } from './sandbox-folders.ts';
@@ -26,15 +27,17 @@ type Options = Partial<Parameters<typeof findConfinement>[0]>;
 async function find(path: string, overrides: Options = {}) {
   const distinctUsers = mayUseDistinctUsers();
   const folders = new SandboxFolders(reachableBase(path, distinctUsers));
+  const launcher = await Launcher.create(folders.program, silentLogger);
   try {
     return await findConfinement({
-      ...{ level: 'auto', distinctUsers, folders, resultsFile: join(path, 'results.json') },
+      ...{ level: 'auto', distinctUsers, folders, launcher, resultsFile: join(path, 'results.json') },
       ...{ program: await buildSandboxProgram(folders.program), extraCa: '', addons: false },
       ...{ policy: new AddressPolicy({ allow: ['public'], deny: () => [] }), logger: silentLogger },
       ...{ limits: defaultRunnerLimits, timer: systemTimer },
       ...overrides,
     });
   } finally {
+    await launcher.close();
     folders.remove();
   }
 }
