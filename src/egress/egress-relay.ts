@@ -185,7 +185,7 @@ class RelayedConnection implements ChannelHandler {
     this.#giveUp.abort(new Error('the child closed the connection'));
     const socket = this.#socket;
     if (socket === undefined) {
-      // What gives up before it is connected has no connection any more.
+      // A connection that gives up before it is established is no longer live.
       this.#relay.live.delete(this);
       return;
     }

@@ -40,7 +40,7 @@ export class NameServers {
     return settled;
   }
 
-  /** Node's resolver goes on to the next server after silence only, not after an answer such as SERVFAIL. */
+  /** Node's resolver tries the next server after silence only, not after an answer such as SERVFAIL. */
   async #ask(family: Family, name: string): Promise<string[]> {
     try {
       return await this.#all[family](name);

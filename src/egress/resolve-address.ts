@@ -28,9 +28,9 @@ export interface VettedTarget {
 }
 
 /**
- * The addresses of `host` that `policy` allows: whoever dials must use these and not resolve again, since a second
- * answer may differ from the vetted one. Where the operator leads connections to `host` and `port` elsewhere, those of
- * that place, vetted alike. Throws `EgressError` with ENOTFOUND (or the resolver's code) when there is no address,
+ * The addresses of `host` that `policy` allows: a caller that connects must use these and not resolve again, since a second
+ * answer may differ from the vetted one. Where the operator redirects connections to `host` and `port`, the addresses of
+ * the target, vetted in the same way. Throws `EgressError` with ENOTFOUND (or the resolver's code) when there is no address,
  * EACCES when there are only forbidden ones.
  */
 export async function resolveAndVet(

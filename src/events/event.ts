@@ -10,7 +10,7 @@ export type StoredEvent = EventTable & {
   previous?: EventId;
   /** Size of the whole event, where `event` holds no more than its beginning. */
   bytes?: number;
-  /** What its routing made has to be told to those who bring it to listeners, once the event is on disk: `EventBus.publish` calls it. */
+  /** Hands the deliveries that the event's routing made to the dispatcher once the event is on disk: `EventBus.publish` calls it. */
   handOver?: (() => void) | undefined;
 };
 

@@ -63,7 +63,7 @@ export function createClient(
 
 /**
  * Gives the client another secret; the old one ends at once. Tokens that were given out stay until they expire, so that
- * nothing that runs is cut off by routine; `endTokens` ends them too, for a secret that somebody else may know.
+ * nothing that runs is cut off by routine; `endTokens` ends them too, for a secret that may have leaked.
  */
 export function rotateClientSecret(
   store: Store,

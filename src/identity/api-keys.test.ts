@@ -12,7 +12,7 @@ function watched(db: Db): { db: Db; statements: string[] } {
   const statements: string[] = [];
   const plugin: KyselyPlugin = {
     transformQuery: ({ node }) => {
-      // Shape without values: the form of the work, whoever asks.
+      // The shape without values: the work is the same for every caller.
       statements.push(JSON.stringify(node, (name, value) => (name === 'value' ? '?' : value)));
       return node;
     },

@@ -13,7 +13,7 @@ export interface Caller {
   keyId: string;
   /** ses_… when it came with the cookie of a session; `keyId` is then the key that the session began with. */
   sessionId?: string;
-  /** Set for an access token: it acts as a member of this workspace, and is nobody anywhere else. */
+  /** Set for an access token: it acts as a member of this workspace only. */
   workspaceId?: string;
 }
 
@@ -62,7 +62,7 @@ export async function ownersOf(db: Db, caller: Pick<Caller, 'userId' | 'workspac
   return new Ownership(owners);
 }
 
-/** The one answer for what does not exist and for what belongs to others, so that neither can be told from the other. */
+/** The one answer for what does not exist and for what belongs to others, so that a caller cannot tell them apart. */
 export function notFound(what: string, id: string, parameter = 'id'): CallerError {
   return new CallerError('not_found', `no ${what} ${JSON.stringify(id)}`, { parameter });
 }

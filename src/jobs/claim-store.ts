@@ -8,7 +8,7 @@ import { isSharedLane } from './shared-lane.ts';
 
 export interface ClaimOptions {
   node: string;
-  /** Whose turn lanes are: what is claimed of one that nobody has makes it this node's. */
+  /** Whose turn lanes are: claiming a job of a lane without a holder makes this node its holder. */
   lanes: Pick<LaneLeases, 'taking' | 'mayTake'>;
   kinds: readonly JobKind[];
   limit: number;
@@ -18,8 +18,8 @@ export interface ClaimOptions {
   runningByLane: ReadonlyMap<string, number>;
   nowMs: number;
   /**
-   * Whether this node still works on this attempt of a job: it lost its lease and does not know yet. The job is left to
-   * others, or to later: the two could not be told apart, and the late one would be recorded as the new one.
+   * Whether this node still works on this attempt of a job, because it lost its lease without noticing. The job is left to
+   * other nodes, or to a later claim: otherwise the late outcome would be recorded as that of the new attempt.
    */
   isUnderWay?: (id: string, attempts: number) => boolean;
 }

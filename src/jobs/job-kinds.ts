@@ -10,7 +10,7 @@ export interface JobPayloads {
     hops: number;
     /** The node that took the request, where it did not run it itself. */
     accepted_by?: string;
-    /** The node where somebody waits for its reply, if the run may be on another one. */
+    /** The node where a caller waits for its reply, if the run may be on another one. */
     reply_to?: string;
     /** The idempotency key of the request, when its reply is to be kept. */
     key_id?: string;

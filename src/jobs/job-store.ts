@@ -182,7 +182,7 @@ export function settleJobsQuery(
 
 const settleTexts = new StatementTexts();
 
-/** Puts a job this node holds back into the queue, or aside. False when it does not hold it any more. */
+/** Puts a job this node holds back into the queue, or aside. False when it no longer holds it. */
 export async function requeueJob(
   tx: Tx,
   node: string,

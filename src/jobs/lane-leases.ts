@@ -59,7 +59,7 @@ export class LaneLeases {
     this.#observers.push(observer);
   }
 
-  /** Whether other nodes were there a moment ago: one that stalls, and whose lease runs out, may go on. */
+  /** Whether other nodes were there a moment ago: a node that stalls, and whose lease runs out, may continue. */
   get hasOthers(): boolean {
     return !this.#isSole && this.#nowMs() < this.#othersUntilMs;
   }

@@ -45,7 +45,7 @@ export class NodeHeartbeat {
     /** A node that is gone for sure. */
     predecessor: string | undefined;
     nodeClock: () => NodeClock | undefined;
-    /** Another node took over what this one had; the lease begins anew after that. */
+    /** Another node took over what this one had; a new lease begins after that. */
     onLost: () => void;
     /** What is done with each renewal; a rejection is logged. */
     afterBeat: (beat: Beat) => Promise<void>;
@@ -93,7 +93,7 @@ export class NodeHeartbeat {
     this.#task.start();
   }
 
-  /** The lease is not renewed any more. */
+  /** The lease is no longer renewed. */
   stop(): Promise<void> {
     return this.#task.stop();
   }

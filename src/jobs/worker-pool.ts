@@ -331,7 +331,7 @@ export class WorkerPool {
     return this.lanes.look({ nowMs, isBusy: this.#isBusy });
   }
 
-  /** What was done under the lost lease is refused, and need not go on: others do it again. */
+  /** Results of work under the lost lease are refused, so that work is aborted: other nodes do it again. */
   #leaseLost(): void {
     this.#lease.abort();
     this.#lease = new AbortController();
@@ -391,7 +391,7 @@ export class WorkerPool {
       const released = await this.#store.transaction((tx) => releaseNode(tx, this.node, this.#clock.now()));
       this.#logger.info({ node: this.node, released }, 'job.released');
     } catch (error) {
-      // The lease runs out by itself; whoever comes next takes over.
+      // The lease runs out by itself, and the next claim takes over.
       this.#logger.warn({ node: this.node, error: toError(error).message }, 'job.release-failed');
     }
   }

@@ -33,7 +33,7 @@ export class LogOutput {
   #waitingLength = 0;
   /** Too much waited: lines are dropped until there is room again. */
   #full = false;
-  /** Lines dropped that no notice tells of yet. */
+  /** Lines dropped since the last notice. */
   #dropped = 0;
   /** Being written: what is left of the entries. */
   #chunk: Buffer = Buffer.alloc(0);

@@ -26,7 +26,7 @@ export interface MuxFault {
   message: string;
 }
 
-/** What the owner of a channel is told. `closed` comes exactly once and last. */
+/** Callbacks of the owner of a channel. `closed` comes exactly once and last. */
 export interface ChannelHandler {
   /** The peer accepted; only for channels that this side asked for. */
   opened?(answer: unknown): void;
@@ -316,7 +316,7 @@ export class MuxChannel {
     }
   }
 
-  /** For the session only: the channel is over and nothing is sent any more. */
+  /** For the session only: the channel has ended and nothing more is sent. */
   finish(fault: MuxFault | undefined): void {
     if (this.#state === 'closed') return;
     this.#state = 'closed';

@@ -48,7 +48,7 @@ export class PeriodicTask {
     await this.#round;
   }
 
-  /** No round begins any more; the one that is under way is waited for. May be called twice. */
+  /** No further round begins; a round under way is awaited. May be called twice. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     clearTimeout(this.#timer);

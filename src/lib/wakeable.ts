@@ -64,7 +64,7 @@ export class Wakeable {
     if (this.#nowMs() + ms < this.#wakesAtMs) this.#sleep(ms);
   }
 
-  /** No look begins any more; resolves when the one under way is over. May be called twice. */
+  /** No further look begins; resolves when the one under way has ended. May be called twice. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     clearTimeout(this.#timer);

@@ -7,7 +7,7 @@ export interface Quotas {
   invocations: number;
 }
 
-/** What holds for an owner for whom nothing else was set: the settings. */
+/** The quotas of an owner without quotas of their own: the settings. */
 export interface QuotaDefaults extends Quotas {
   /** Whether what goes beyond is refused. */
   enforced: boolean;

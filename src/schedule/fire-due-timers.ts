@@ -43,7 +43,7 @@ export async function fireDueTimers(
   const { store } = options;
   const done: FiredTicks[] = [];
   const result = await store.transaction(async (tx) => {
-    // A transaction that is tried again begins anew.
+    // A transaction that is tried again starts over.
     done.length = 0;
     const due = await lockDueTimers(store, tx, nowMs, timersPerPass);
     if (due.length === 0) return { timers: 0, fired: 0 };

@@ -15,7 +15,7 @@ export interface TransactionId {
   server: string;
 }
 
-/** How long a caller waits for the database to come back and say what became of a commit. */
+/** How long a caller waits for the database to come back and report the outcome of a commit. */
 const outcomeWaitMs = 10_000;
 const askAgainMs = 100;
 /** For one question, and for the connection that it is asked on. */
@@ -37,8 +37,8 @@ export function isOutcomeUnknown(error: unknown): boolean {
 }
 
 /**
- * What became of a transaction whose commit was not answered, asked on another connection as soon as there is one. Throws
- * `outcome_unknown` when that cannot be said in time, or when another server answers.
+ * The outcome of a transaction whose commit was not answered, read on another connection as soon as there is one. Throws
+ * `outcome_unknown` when it cannot be read in time, or when another server answers.
  */
 export async function readOutcome(
   hosts: DatabaseHosts,

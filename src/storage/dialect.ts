@@ -13,7 +13,7 @@ export interface Dialect {
    * leases between nodes are rows of the store, in the time of the database.
    */
   readonly isShared: boolean;
-  /** One transaction at a time writes: what it has read, nobody changes before it commits. */
+  /** One transaction at a time writes: no other can change what it has read before it commits. */
   readonly hasOneWriter: boolean;
   readonly hasLateralJoins: boolean;
   /** The parameter at a position, from 1, in the text of a statement; with `type`, of that type where the text alone does not say. */

@@ -46,7 +46,7 @@ const slowFailureMs = 2_000;
 
 /**
  * Writes that arrive together share one transaction and one fsync. One batch is under way at a time; what arrives
- * meanwhile forms the next one, so batches grow with load and a lone write waits for nobody. Order: items of one kind
+ * meanwhile forms the next one, so batches grow with load and a single write does not wait. Order: items of one kind
  * commit in the order they were submitted. A batch that fails for a reason of one item is run again item by item,
  * so a bad item never takes others with it.
  */

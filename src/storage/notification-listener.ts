@@ -86,7 +86,7 @@ export class NotificationListener {
     this.#again = setTimeout(() => {
       this.start().then(
         () => {
-          // Whatever was told meanwhile was missed: everybody looks once.
+          // Notifications sent meanwhile were missed, so every listener looks once.
           for (const channel of notifyChannels) this.#tell(channel, '');
         },
         (cause: unknown) => {

@@ -83,7 +83,7 @@ class StoreDriver implements Driver {
     }
   }
 
-  /** When the answer is lost, whoever wrote waits until it is known what became of it: nobody is told what is not true. */
+  /** When the reply to a commit is lost, the caller waits until the outcome is known, and is never given a wrong one. */
   async commitTransaction(connection: DatabaseConnection): Promise<void> {
     try {
       await this.#inner.commitTransaction(innerOf(connection));

@@ -18,7 +18,7 @@ const batchBytes = 2 * 1024 * 1024;
 
 export type Cell = string | number | null | Uint8Array;
 
-/** The store as it was at one moment, while the service goes on writing. */
+/** The store as it was at one moment, while the service continues to write. */
 export interface StoreSnapshot {
   readonly name: Store['name'];
   /** For reading only; all of it is of that moment. */

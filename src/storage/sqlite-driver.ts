@@ -27,7 +27,7 @@ export function sqliteDialect(
 }
 
 /**
- * Statements whose result nobody waits for travel with the next one that is waited for: the begin of a transaction with
+ * Statements whose result no caller waits for travel with the next one that is waited for: the begin of a transaction with
  * its first statement, what was `defer`red with the commit. A transaction that only writes is one message to the thread.
  */
 export class SqliteThreadDriver implements Driver {

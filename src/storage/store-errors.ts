@@ -34,7 +34,7 @@ const postgresUnavailable = new Set([
 ]);
 const postgresRetryable = new Set(['40001', '40P01']);
 
-/** The store was lost in the middle of a commit, and nobody can say whether that was done. */
+/** The store was lost in the middle of a commit, and whether it was committed is unknown. */
 export function outcomeUnknown(cause: unknown): UnavailableError {
   return new UnavailableError(
     'outcome_unknown',

@@ -24,7 +24,7 @@ export function makeRedactor(secretValues: readonly string[]): (text: string) =>
 
 /**
  * The strings in an account's credentials that have to be kept secret, for `makeRedactor`. Fields that say where or who
- * (host, user, an id, …) are not among them: a component that emits `https://gitlab.example.com/…` should go on doing so.
+ * (host, user, an id, …) are not among them: a component that emits `https://gitlab.example.com/…` must still be able to.
  */
 export function secretValues(credentials: Record<string, unknown>): string[] {
   return Object.entries(credentials).flatMap(([name, value]) => secretsIn(name, value));

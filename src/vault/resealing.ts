@@ -5,7 +5,7 @@ import { listSealedCells, replaceSealedCell, type SealedCell } from './sealed-ce
 import { type SealedColumn, sealedColumns } from './sealed-columns.ts';
 import { type DataKey, keyIdOf, type Vault } from './vault.ts';
 
-/** Cells read, and sealed anew, at once. */
+/** Cells read, and resealed, in one round. */
 const pageRows = 100;
 
 export interface ResealOptions {
@@ -24,7 +24,7 @@ export class Resealing {
   readonly #ownerId: string | null;
   /** `owner key` of what sealed texts named in the last pass. */
   #used = new Set<string>();
-  /** And in all of them: somebody may have read a text just before it was sealed anew. */
+  /** In all looks together: a reader may have read a text just before it was resealed. */
   readonly #everUsed = new Set<string>();
 
   constructor(options: ResealOptions, ownerId: string | null) {

@@ -32,7 +32,7 @@ export async function listSealedCells(
   }));
 }
 
-/** Replaces the content if it still is what was read: a value that somebody stored meanwhile stays. */
+/** Replaces the content if it still is what was read: a value that was stored meanwhile stays. */
 export async function replaceSealedCell(
   tx: Tx,
   { table, column, key }: Pick<SealedColumn, 'table' | 'column' | 'key'>,

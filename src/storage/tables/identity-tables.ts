@@ -21,7 +21,7 @@ export interface ApiKeyTable {
   revoked_at_ms: number | null;
 }
 
-/** Somebody who signed in to the dashboard with an API key (ses_…). It ends with the key, or when its time is over. */
+/** The session of a user who signed in to the dashboard with an API key (ses_…). It ends with the key, or when its time is over. */
 export interface SessionTable {
   id: string;
   key_id: string;

@@ -34,14 +34,14 @@ export interface SourceTable {
   concurrency: number;
   /** 1: its code runs in a process that no other code of the owner shares. */
   isolated: number;
-  /** Grows with every change of code or props: for another revision the code is evaluated anew. */
+  /** Grows with every change of code or props: code is evaluated again for another revision. */
   revision: number;
   created_at_ms: number;
   updated_at_ms: number;
 }
 
 /**
- * Accounts that a source uses, each put in by somebody who may use it. The owner is that of the account: a run opens
+ * Accounts that a source uses, each added by a user who may use it. The owner is that of the account: a run opens
  * accounts of the source's owner and of these.
  */
 export interface SourceAccountTable {
@@ -98,7 +98,7 @@ export type LedgerOutcome = (typeof ledgerOutcomes)[number];
 export const tickRunStates = ['started', 'succeeded', 'failed'] as const;
 export type TickRunState = (typeof tickRunStates)[number];
 
-/** The schedule ledger: what became of each planned tick. */
+/** The schedule ledger: the outcome of each planned tick. */
 export interface TickTable {
   /** dc_… or p_… */
   subject_id: string;
