@@ -34,7 +34,7 @@ export async function changeHealthAt(
   }
 }
 
-/** The last change of health that was told of. */
+/** The last change of health that was reported. */
 export async function lastTold(tx: Tx, accountId: string): Promise<string | undefined> {
   const row = await tx
     .selectFrom('account_audit')
@@ -81,7 +81,7 @@ export async function dueAccounts(
   return query.orderBy(column).limit(limit).execute();
 }
 
-/** Puts off what is due, unless somebody else did so or did it. True: it was put off. */
+/** Postpones a due task, unless another node postponed or did it. True: it was postponed. */
 export async function putOff(
   tx: Tx,
   column: DueColumn,

@@ -21,9 +21,9 @@ export interface HealthOptions {
 
 /**
  * Writes what is known of an account now, unless its credentials changed since `account` was read. Where that is another
- * state than before (well, unhealthy, dead), the audit and an event of the owner say so, once, whoever else writes the
- * same: `account_unhealthy` (also when an unhealthy account turns out dead) or `account_healthy`. Resolves with what is
- * to be done after the commit; undefined: the credentials changed, and nothing was written.
+ * state than before (well, unhealthy, dead), the audit and an event of the owner say so, once, even if another node writes the
+ * same: `account_unhealthy` (also when an unhealthy account turns out dead) or `account_healthy`. Resolves with what the caller
+ * does after the commit; undefined: the credentials changed, and nothing was written.
  *
  * Two witnesses speak of an account: tests and refreshes. Neither makes well what the other one still finds wrong, else
  * each would take back what the other said, with an event every time.
@@ -72,9 +72,9 @@ export async function changeHealth(
 }
 
 /**
- * Credentials that take the place of others make an account well without a word: it is told when it was looked at for the
- * first time since, and what was told last is that it did not work. For after the row was written, which holds up
- * whoever finds the same. As `changeHealth`.
+ * Credentials that take the place of others make an account healthy silently: the recovery is reported when the account is checked for the
+ * first time since, and the last report said that it did not work. Call it after the row was written, which holds up
+ * any other node that finds the same. Otherwise as `changeHealth`.
  */
 export async function tellRecovery(
   options: HealthOptions,

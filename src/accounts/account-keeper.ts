@@ -17,7 +17,7 @@ const atOnceMax = 32;
 /** Of these, those of one app: a few slow providers at a time cannot hold up the others. And those of one owner. */
 const perAppMax = { next_refresh_at_ms: 4, next_check_at_ms: 2 } as const;
 const perOwnerMax = 4;
-/** A test is for whoever put it off first; it takes less. A node that dies in it delays it by so much. */
+/** The node that postpones a test first runs it, in less time than this. A node that dies during the test delays it by this much. */
 const claimMs = 120_000;
 /** After what should not fail: a key that is gone, a broken definition. */
 const brokenWaitMs = 5 * 60_000;
@@ -98,7 +98,7 @@ export class AccountKeeper {
   async #refresh(due: DueAccount): Promise<void> {
     const { store, refresher } = this.#options;
     const account = await findAccount(store.read, due.id);
-    // Done by somebody since the list was read.
+    // Another node did it after the list was read.
     if (account?.next_refresh_at_ms !== due.due_at_ms || account.version !== due.version) return;
     try {
       await refresher.refresh(due.id, due.version);

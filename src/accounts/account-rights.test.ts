@@ -45,7 +45,7 @@ forEachStore((fixture) => {
     });
   }
 
-  /** How somebody fares: the right they have, or the code of the refusal. */
+  /** The right that a user has on the account, or the code of the refusal. */
   async function rightsOf(userId: string, id: string): Promise<string[]> {
     const fares = (right: 'see' | 'change') =>
       requireAccount(fixture.store.read, caller(userId), id, right).then(

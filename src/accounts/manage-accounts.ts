@@ -33,7 +33,7 @@ export interface AccountOptions extends SealOptions {
 }
 
 /**
- * Connects an account with credentials that somebody brings along. `app` is a slug, or the `app_…` id of an app of the
+ * Connects an account with credentials from the caller. `app` is a slug, or the `app_…` id of an app of the
  * catalogue or one that the owner has accounts of already. Throws CallerError `invalid_parameter` or `missing_parameter` naming app,
  * name or credentials, and `oauth_client_missing`.
  */
@@ -78,7 +78,7 @@ export interface AccountGrant {
   /** oa_…, null for keys. */
   oauthClientId: string | null;
   scopes: readonly string[] | null;
-  /** Epoch ms; null: they do not end, or nobody said. */
+  /** Epoch ms; null: they do not end, or the caller did not say. */
   expiresAtMs: number | null;
   /** Epoch ms; null: never by itself. */
   nextRefreshAtMs: number | null;

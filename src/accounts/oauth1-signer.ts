@@ -25,7 +25,7 @@ export interface OAuth1SignerOptions {
   findClient(id: string): Promise<OAuthClient | undefined>;
 }
 
-/** What the signer sets itself, or takes from nobody: each may stand in a request once (RFC 5849, section 3.2). */
+/** Parameters that only the signer sets, or that are refused: each may be in a request once (RFC 5849, section 3.2). */
 const reservedNames: ReadonlySet<string> = new Set([
   'oauth_consumer_key',
   'oauth_token',

@@ -66,7 +66,7 @@ export class CredentialReader {
     }
   }
 
-  /** Answers those that may be told: a refresh takes its time, and the right may have ended meanwhile. */
+  /** Returns the accounts that the caller may still read: the right may have ended during the refresh. */
   async #record(caller: Caller, opened: readonly OpenedAccount[]): Promise<readonly OpenedAccount[]> {
     if (opened.length === 0) return [];
     const nowMs = this.#clock.now();

@@ -391,7 +391,7 @@ describe('a component at a URL', () => {
   });
 });
 
-test('a component that takes too much CPU time to build is told so', async () => {
+test('a component that takes too much CPU time to build is refused with that reason', async () => {
   const few = await newBuilder({ cache: 'cpu', limits: { cpuMs: 300 } });
   const lines = Array.from({ length: 80_000 }, (_, n) => `export const f${n} = (a) => a + ${n};`);
   try {
@@ -581,7 +581,7 @@ describe('npm packages', () => {
         },
       );
       assert.doesNotMatch(outcome, /TOP-SECRET/);
-      // What npm is told by a require that fails is the specifier; where the build ran is nobody's business.
+      // A failing require reports the specifier to npm; it must not reveal where the build ran.
       assert.doesNotMatch(outcome.replaceAll(secret, ''), new RegExp(folder.path));
     }
     const found = await readdir(folder.path, { recursive: true });

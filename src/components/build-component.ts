@@ -74,7 +74,7 @@ export interface BuildOptions {
  * it imports where it runs (tree), when they read files beside themselves or are too large for one text. Promises:
  * - the same tree with the same lock gives the same bundle, and is bundled once per owner;
  * - nothing of the component is evaluated here, no script of a package runs, nothing but the registry is connected to
- *   besides what `fetchText` allows, and nothing outside the build's folder ends up in a bundle;
+ *   apart from what `fetchText` allows, and nothing outside the build's folder ends up in a bundle;
  * - a build takes no more than `cpuMs` and `deadlineMs`, installing its packages as much again, and after `close` no process or build folder of ours is left.
  *
  * Rejects with `CallerError` (invalid_component_code, unsupported_specifier, package_not_found, package_refused,

@@ -113,7 +113,7 @@ export class BuilderPool<P extends WarmProcess> {
     }
   }
 
-  /** Ends the processes that nobody uses; call it when all uses have ended. */
+  /** Ends the unused processes; call it when all uses have ended. */
   async close(): Promise<void> {
     const slots = this.#idle.splice(0);
     for (const slot of slots) clearTimeout(slot.idleTimer);

@@ -29,8 +29,8 @@ function resolutionKey(key: string): string {
 }
 
 /**
- * Bundles on disk, by owner and content. The owner is in the folder and in every key: nobody's build is answered from
- * what another made. Written under another name and renamed, so a crash leaves a whole entry or none; an entry that
+ * Bundles on disk, by owner and content. The owner is in the folder and in every key: no build is answered from
+ * what another owner made. Written under another name and renamed, so a crash leaves a whole entry or none; an entry that
  * does not fit its own hash counts as missing.
  */
 export class BundleCache {

@@ -19,7 +19,7 @@ export interface OwnFileLimits {
   requestsMax: number;
 }
 
-/** What a component is made of besides npm packages, found file by file while it is bundled. */
+/** What a component is made of apart from npm packages, found file by file while it is bundled. */
 export interface OwnFiles {
   entry(): Promise<OwnFile>;
   /** The file behind an import, or null; `CallerError` when it may not be imported. */

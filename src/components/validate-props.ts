@@ -94,7 +94,7 @@ function refuseLarge(name: string, value: unknown): void {
 }
 
 function isRequired(definition: PropDefinition): boolean {
-  // Nobody can fill in what a form does not show, or shows locked.
+  // A user cannot fill in what a form does not show, or shows locked.
   if (definition.optional === true || definition.hidden === true || definition.disabled === true)
     return false;
   if (definition.default !== undefined) return false;

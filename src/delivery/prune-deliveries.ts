@@ -32,7 +32,7 @@ const foundMax = 5_000;
 const tickMs = 1_000;
 const sweepMs = 3_600_000;
 const payloadSweepMs = 60_000;
-/** Texts looked at in one of those: it goes on where it stopped. */
+/** Texts looked at in one sweep: the next one continues where it stopped. */
 const payloadsPerSweep = 5_000;
 /** Texts younger than this may be about to be needed. */
 const payloadAgeMs = 60_000;

@@ -13,7 +13,7 @@ import type { SharedProcesses, TriedCall } from './shared-processes.ts';
 /** How far a component came. */
 export type CheckStage = 'build' | 'load' | 'props' | 'options' | 'additionalProps';
 
-/** What became of one component of a package. Times are wall-clock ms, sizes bytes. */
+/** The outcome for one component of a package. Times are wall-clock ms, sizes bytes. */
 export interface CheckedComponent {
   key: string;
   version: string;
@@ -37,7 +37,7 @@ export interface CheckedComponent {
 
 export interface ComponentCheckOptions {
   builder: Pick<ComponentBuilder, 'build'>;
-  /** Their calls may connect nowhere: no account is there, and nobody asked to reach a vendor. */
+  /** Their calls may connect nowhere: there is no account, and the user did not ask to reach a vendor. */
   processes: SharedProcesses;
   /** Whose builds these are. */
   ownerId: string;
@@ -212,7 +212,7 @@ function isNotFound(outcome: TriedCall, made: UserCall): boolean {
   );
 }
 
-/** As for somebody who has chosen nothing yet but connected accounts, in which nothing is. */
+/** The props of a user who has chosen nothing yet but connected accounts, which are empty. */
 function emptyValues(definitions: readonly PropDefinition[]): Record<string, unknown> {
   const values: Record<string, unknown> = {};
   for (const { name, type, default: value } of definitions) {

@@ -8,7 +8,7 @@ import type { PackageArgument } from './package-argument.ts';
 import type { FileProblem } from './scan-package.ts';
 import { SharedProcesses } from './shared-processes.ts';
 
-/** What became of all components of a package or a folder. */
+/** The outcomes of all components of a package or a folder. */
 export interface CheckedPackage {
   /** As it was named. */
   argument: string;

@@ -3,7 +3,7 @@ import type { Db, Tx } from '#storage/store.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
 import { type Apphook, eventNamesMax, isNamed, lookupOf, lookupsFor } from './apphooks.ts';
 
-/** An event of an app that somebody pushes to the sources of an owner. */
+/** An event of an app that a caller pushes to the sources of an owner. */
 export interface PushedName {
   ownerId: string;
   /** Slug. */
@@ -58,8 +58,8 @@ export async function listensToApp(db: Db, ownerId: string, app: string): Promis
 }
 
 /**
- * Active sources of the owner that listen to an event, each once, by id: some of those behind `after` ('': the first ones).
- * `next` is what to go on behind; undefined: these were the last. `only`: of these.
+ * Active sources of the owner that listen to an event, each once, by id: a page of those after `after` ('': the first ones).
+ * `next` is the `after` of the next page; undefined: these were the last. `only`: restricts the page to these.
  */
 export async function pageOfListeners(
   db: Db,

@@ -52,7 +52,7 @@ export interface ChangeStepOptions {
 }
 
 interface SourceWriteOptions {
-  /** Another revision: its runs start anew. */
+  /** Makes another revision: the code is evaluated again for its runs. */
   raise?: boolean;
   accounts?: readonly SourceAccount[];
   /** The timers of these definitions take the place of those that are there. */
@@ -258,7 +258,7 @@ export class ChangeSteps {
     return must(component, `component ${source.component_id} of ${source.id}`);
   }
 
-  /** For what is done after a failure: its own failure is told to the log, and the sweep tries again. */
+  /** For clean-up after a failure: its own failure is logged, and the sweep tries again. */
   async attempt(failure: string, source: string | undefined, work: () => Promise<unknown>): Promise<void> {
     try {
       await work();

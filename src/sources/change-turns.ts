@@ -12,7 +12,7 @@ import { isLost } from './sealed-props.ts';
 import { shapeOfSource } from './source-shape.ts';
 import { findSource, isNodeAlive, sourcesUnderChange, takeOverChange } from './source-store.ts';
 
-/** How often changes are looked for that nobody is at any more, and how many are undone at once. */
+/** How often abandoned changes are looked for, and how many are undone together. */
 const sweepMs = 10_000;
 const sweepMax = 20;
 /**
@@ -22,7 +22,7 @@ const sweepMax = 20;
 const foundAgainMs = { min: 8_000, max: 25_000 };
 
 /**
- * Changes of one source take turns. Those that nobody is at any more (their process died, the store failed in between)
+ * Changes of one source take turns. Abandoned ones (their process died, the store failed in between)
  * are undone: at start, from time to time, and before the next change of the source.
  */
 export class ChangeTurns {
@@ -108,7 +108,7 @@ export class ChangeTurns {
     return source;
   }
 
-  /** Undoes changes that nobody is at any more. Never rejects: what cannot be undone now is tried again. */
+  /** Undoes abandoned changes. Never rejects: what cannot be undone now is tried again. */
   async undoAbandoned(): Promise<void> {
     await this.#steps.attempt('source.sweep-failed', undefined, async () => {
       const found = await sourcesUnderChange(this.#store.read, sweepMax);
@@ -127,7 +127,7 @@ export class ChangeTurns {
     });
   }
 
-  /** Undoes a change that nobody is at. How far it came is not known, so what may be set up elsewhere goes first. */
+  /** Undoes an abandoned change. How far it came is not known, so what may be set up elsewhere is removed first. */
   async #undo(source: SourceTable): Promise<void> {
     const taken = { ...source, change_id: newId('chg'), change_node: this.#node };
     const isTaken = await this.#store.transaction((tx) =>

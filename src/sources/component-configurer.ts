@@ -14,7 +14,7 @@ import { type DeploymentContext, mergedDefinitions } from './deployment.ts';
 import { type OpenedComponent, openComponent } from './open-component.ts';
 import { noOptions, type PropOptions, readOptions } from './read-options.ts';
 
-/** What somebody has chosen so far for a component that is not deployed (yet). */
+/** What a user has chosen so far for a component that is not deployed. */
 export interface Draft {
   /** sc_…, a key, or key@version. */
   id: string;

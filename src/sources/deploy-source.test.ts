@@ -280,7 +280,7 @@ forEachStore((fixture) => {
   });
 
   for (const hook of ['deactivate old', 'activate new'] as const) {
-    test(`a process that dies while ${hook} runs: the next one puts back what was, and the dead one cannot write any more`, async () => {
+    test(`a process that dies while ${hook} runs: the next one puts back what was, and the dead one can no longer write`, async () => {
       using dead = new DeployerFixture(fixture.store, 'node_dead');
       using next = new DeployerFixture(fixture.store, 'node_next');
       const source = await makeTicking(dead);
@@ -391,7 +391,7 @@ forEachStore((fixture) => {
     await assert.rejects(lost, { code: 'conflict' });
   });
 
-  test('a removal or creation that another process has taken over removes nothing any more', async () => {
+  test('a removal or creation that another process has taken over removes nothing', async () => {
     const { store } = fixture;
     for (const hook of ['deactivate', 'activate']) {
       using lost = new DeployerFixture(store, 'node_lost');

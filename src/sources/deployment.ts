@@ -24,7 +24,7 @@ export interface Deployment {
   props: Record<string, unknown>;
   /** Static and dynamic definitions differ only when additionalProps returned some. */
   dynamicProps: Record<string, unknown> | undefined;
-  /** Names this state of code, props and credentials: code is evaluated anew for another one. */
+  /** Names this state of code, props and credentials: code is evaluated again for another one. */
   revision: string;
   /** Whose code it may share processes with. */
   trustDomain: string;

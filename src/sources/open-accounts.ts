@@ -20,7 +20,7 @@ export interface OpenedAccounts {
   freshUntilMs: number | null;
 }
 
-/** Throws as `open` does; an account that is not there, or may not be used any more, with its prop and app. */
+/** Throws as `open` does; the error of an account that is gone, or may no longer be used, names its prop and app. */
 export async function openAccounts(
   open: CredentialsFor,
   accounts: readonly { prop: string; accountId: string }[],

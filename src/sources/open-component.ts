@@ -21,7 +21,7 @@ import { accountProps, maskedSecret, runtimeProps, undefinedProps } from './sour
 /** A component that is not deployed, with the values it has so far: ready to be asked something. */
 export interface OpenedComponent {
   bundle: Bundle;
-  /** Static ones, then those that were given besides. */
+  /** The static ones, then the additional ones. */
   definitions: PropDefinition[];
   /** What `this.<prop>` is made from, credentials included: never stored, never logged. */
   props: Record<string, unknown>;

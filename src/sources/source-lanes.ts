@@ -108,7 +108,7 @@ export class SourceLanes {
     lane.db = undefined;
   }
 
-  /** Credentials changed: sources that run with them start anew with the next run. */
+  /** Credentials changed: sources that run with them are loaded again for the next run. */
   forgetAccount(accountId: string): void {
     for (const lane of this.#bySource.values()) {
       lane.deployment

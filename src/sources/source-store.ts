@@ -135,7 +135,7 @@ export async function insertSource(
 export type WriteGuard = { revision: number } | { changeId: string };
 
 /**
- * Writes a source, what it is found by, and, where given, which accounts it uses and its timers, all of them anew. Answers the revision it
+ * Writes a source and its look-up rows, and replaces, where given, its accounts and its timers. Returns the revision it
  * has now, undefined when another change came first; `raise` makes it another one.
  */
 export async function updateSource(
@@ -192,7 +192,7 @@ function isAsExpected(where: ExpressionBuilder<Tables, 'sources'>, guard: WriteG
     : where.and([where('change_id', 'is', null), where('revision', '=', guard.revision)]);
 }
 
-/** Hands the change under way to another node (or to the same, for a new try). False when it is over, or somebody's. */
+/** Hands the change under way to another node (or to the same, for a new try). False when it is over, or another node has it. */
 export async function takeOverChange(
   tx: Tx,
   change: { sourceId: string; from: string; to: string; node: string },

@@ -18,7 +18,7 @@ import { checkFields } from './connect-fields.ts';
 export type ClientGrant = 'client_credentials' | 'refresh_token';
 
 /**
- * Whether an account of the app is made by asking with the owner's own client, without anybody at a browser, and how: apps
+ * Whether an account of the app is connected with the owner's own client, without a browser, and how: apps
  * whose grant that is, and others when the caller says so; with a refresh token that the client was given elsewhere only
  * when the caller says so, since it is spent by that. Undefined: no, or a token was brought along.
  */

@@ -89,7 +89,7 @@ export function sealSecrets(
 }
 
 export async function openSecrets(db: Db, vault: Vault, flow: ConnectFlow): Promise<FlowSecrets> {
-  // What `sealSecrets` sealed, and nobody else could have.
+  // Authenticated encryption: only `sealSecrets` can have made it.
   return (await openObject(db, vault, { ...flow, ownerId: flow.owner_id })) as unknown as FlowSecrets;
 }
 

@@ -81,7 +81,7 @@ export class ConnectProvider {
   }
 }
 
-/** What a callback is recognised by, hashed by whoever keeps it. */
+/** The state that identifies a callback; stores keep its hash. */
 export function stateOf(answer: ProviderAnswer): string | undefined {
   return answer.state ?? answer.oauth_token ?? answer.denied;
 }

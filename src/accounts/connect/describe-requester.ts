@@ -6,8 +6,8 @@ import type { Db } from '#storage/store.ts';
 import type { ConnectFlow } from './connect-flow-store.ts';
 
 /**
- * Who made a link and whose the account will be, for the person who opens it. A provider that knows the OAuth client
- * already may say yes without asking anybody; then this is all that tells them to whom they give their account.
+ * Describes the user who made a link and the owner of the account, for the user who opens it. A provider that
+ * knows the OAuth client already may agree without asking; then only this text says who receives the account.
  */
 export async function describeRequester(
   db: Db,

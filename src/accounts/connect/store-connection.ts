@@ -13,7 +13,7 @@ import { accountMissing, notAllowed, otherAccount } from './connect-failures.ts'
 import type { ConnectFailure } from './connect-flow.ts';
 import type { ConnectFlow } from './connect-flow-store.ts';
 
-/** What came of a flow. */
+/** The outcome of a flow. */
 export interface Gained {
   credentials: Record<string, unknown>;
   grant: AccountGrant;

@@ -20,7 +20,7 @@ export interface GrantContext {
 /** What a token endpoint gave. */
 export interface Grant {
   accessToken: string;
-  /** Undefined: none came, and one that is known goes on being good (RFC 6749, section 6). */
+  /** Undefined: none came, and the known one remains valid (RFC 6749, section 6). */
   refreshToken: string | undefined;
   /** Seconds; undefined: the provider did not say, and the app neither. */
   expiresInSeconds: number | undefined;
@@ -35,7 +35,7 @@ export interface Grant {
  * secret. `reach` tells how far the fault goes:
  * - `grant`: this grant is refused for good (invalid_grant): the account has to be connected again;
  * - `client`: the client or the request is refused (invalid_client, unauthorized_client, invalid_scope, …): the
- *   OAuth client has to be mended, the grant may still be good;
+ *   OAuth client has to be fixed, the grant may still be good;
  * - `moment`: no answer, 5xx, 429, or an answer that makes no sense: to be tried again.
  */
 export class GrantError extends Error {

@@ -54,7 +54,7 @@ function conformAnswer(
   };
 }
 
-/** Zero and less mean that nobody knows, as does what is no number. */
+/** Zero, negative values and anything but a number mean that the lifetime is unknown. */
 function secondsOf(value: unknown): number | undefined {
   if (typeof value !== 'number' && typeof value !== 'string') return undefined;
   const seconds = Number(value);

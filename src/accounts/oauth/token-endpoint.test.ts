@@ -339,7 +339,7 @@ describe('a token endpoint', () => {
     assert.equal(new URLSearchParams(provider.last.body).get('client_id'), client.clientId);
   });
 
-  test('tells who somebody is: in the answer, or when asked with the token', async () => {
+  test('identifies the user: in the answer, or when asked with the token', async () => {
     provider.answer = { body: { access_token: 'at', team: { id: 42 } } };
     assert.equal((await exchange({ uid: { from: 'token', path: 'team.id' } })).uid, '42');
     assert.equal((await exchange({ uid: { from: 'token', path: '__proto__.toString' } })).uid, undefined);

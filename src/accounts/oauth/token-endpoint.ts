@@ -47,7 +47,7 @@ export function createTokenEndpoint(options: { dispatcher: GuardedDispatcher; cl
         context,
         exchange,
         async ({ server, client, authentication, options }) => {
-          // The state was checked where the flow is kept; the issuer by whoever knows it.
+          // The state was checked where the flow is kept, and the issuer by the caller.
           const parameters = oauth.validateAuthResponse(
             server,
             client,

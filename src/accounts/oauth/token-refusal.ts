@@ -4,7 +4,7 @@ import { GrantError } from './grant.ts';
 /** A provider's words are shown to people up to here. */
 const descriptionCharactersMax = 300;
 
-/** What was granted is not good any more; the first by RFC 6749, the others as GitHub, Slack and others say it. */
+/** The grant is no longer valid; the first by RFC 6749, the others as GitHub, Slack and others say it. */
 const grantCodes = new Set([
   'invalid_grant',
   'access_denied',

@@ -36,7 +36,7 @@ export class UnfitCredentials extends Error {
   override name = 'UnfitCredentials';
 }
 
-/** A failure on the way, with what was asked. Only its code is told: messages of libraries hold whole URLs. */
+/** A network failure, with what was requested. Only its code is reported: messages of libraries hold whole URLs. */
 export class ProbeFailure extends Error {
   override name = 'ProbeFailure';
   readonly asked: string;

@@ -23,7 +23,7 @@ export interface BuildProblem {
 export interface BundleRequest {
   type: 'bundle';
   entry: OwnFile;
-  /** Existing folder that imports of packages start from; the only one besides ours that files are read from. */
+  /** Existing folder that imports of packages start from; files are read from it and from our own folder only. */
   folder: string;
   /** Absent in the first pass, which only lists the packages that are needed. By `name@range`: name it is installed as. */
   aliases?: Record<string, string>;
@@ -74,7 +74,7 @@ export interface NpmConfig {
   credentials: Record<string, string>;
   /** PEM texts that replace the bundled authorities; empty means the bundled ones. */
   ca: string[];
-  /** PEM texts of one certificate each that count besides those. */
+  /** PEM texts of one certificate each that are trusted in addition to those. */
   extraCa?: string[];
   proxy?: string;
   httpsProxy?: string;

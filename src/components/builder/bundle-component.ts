@@ -21,7 +21,7 @@ import {
 
 const globalRequire = "globalThis.require ??= __createRequire('file:///component.js');";
 
-/** Where code in one text is told to be; as a tree it has a place, which Node tells. */
+/** The file name and folder that code in one text sees; a tree has a real place, which Node reports. */
 const ownPlace = {
   'import.meta.url': '"file:///component.js"',
   'import.meta.filename': '"/component.js"',

@@ -135,7 +135,7 @@ function notFound({ path, namespace, importer }: OnResolveArgs): string {
   const specifier = namespace === 'file' ? parsePackageSpecifier(path) : null;
   const by = specifier === null ? '' : packageOfFile(importer);
   if (specifier === null || by === '') return `could not resolve ${quote(path)}`;
-  // Nothing is installed that nobody named: a package that is wrong about its dependencies could name anything.
+  // Only packages that the component names are installed: a package that is wrong about its dependencies could name anything.
   return `could not resolve ${quote(path)}, which the package ${quote(by)} does not declare: import ${quote(specifier.name)} in the component too`;
 }
 

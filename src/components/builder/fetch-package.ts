@@ -121,7 +121,7 @@ function readTarball(stream: NodeJS.ReadableStream, bounds: FetchRequest): Promi
     },
   });
   parser.on('error', (error: Error) => {
-    // Refused already, or no archive that anybody could read, or one that unpacks to a thousand times its size.
+    // Refused already, or not a readable archive, or one that unpacks to a thousand times its size.
     reject(
       new InstallRefusal(
         'package_refused',

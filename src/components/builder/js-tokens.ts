@@ -23,7 +23,7 @@ const wrongGuessesMax = 100;
 export function* tokensOf(text: string): Generator<Token> {
   let at = 0;
   let previous: Token | undefined;
-  // Where a template goes on after `${…}`: the depth of braces it began at.
+  // Where a template continues after `${…}`: the depth of braces it began at.
   const templates: number[] = [];
   let depth = 0;
   // Each costs a look at the rest of its line, and lines may be as long as the text.

@@ -6,7 +6,7 @@ import { parsePackageSpecifier } from './package-specifier.ts';
 /** npm rewrites tarball addresses of its public registry to the configured one before it fetches them. */
 export const publicRegistry = new URL(defaultRegistry).host;
 
-/** How npm's modules reach the registry: what they are told in place of a configuration of their own. */
+/** How npm's modules reach the registry: options in place of a configuration of their own. */
 export function npmOptions(
   request: NpmRequest,
 ): Record<string, unknown> & { cache: string; preferOffline: boolean } {

@@ -19,7 +19,7 @@ export function withoutMap(contents: Uint8Array): Uint8Array {
 
 /** A file of the component's own, mapped as it is, whatever it says it was made from. */
 export function withOwnMap(text: string): string {
-  // Without one it stays as it is, so that an error at its end is told at its end.
+  // Without one it stays as it is, so that an error at its end is reported there.
   if (!text.includes('sourceMappingURL')) return text;
   return `${text}${lastComment(Buffer.from('{}').toString('base64'))}`;
 }

@@ -156,7 +156,7 @@ function formOf(config: AxiosRequestConfig, method: string): URLSearchParams | u
   const mayBeForm = isTyped || type === undefined || type === null;
   if (data instanceof URLSearchParams) return mayBeForm ? data : undefined;
   if (typeof data === 'string') {
-    // axios calls text a form when nobody says what it is.
+    // axios calls text a form when no content type is given.
     const isForm = isTyped || (mayBeForm && ['POST', 'PUT', 'PATCH'].includes(method));
     return isForm ? new URLSearchParams(`&${data}`) : undefined;
   }
@@ -174,7 +174,7 @@ function fieldsOf(form: URLSearchParams): Record<string, string | string[]> {
   );
 }
 
-/** Whoever checks a signature computes it from the query as they read it, and not all read `+` as a space. */
+/** A server that checks a signature computes it from the query as it reads it, and not all read `+` as a space. */
 const strictSerializer = {
   encode: (text: string) =>
     encodeURIComponent(text).replaceAll(
@@ -244,7 +244,7 @@ function readableData(data: unknown): unknown {
   }
 }
 
-/** Without a step (an app calls with `this`, or nobody is there to export to) it goes to the logs. */
+/** Without a step (an app calls with `this`, or there is no step to export to) it goes to the logs. */
 function exportFrom(step: unknown, name: string, value: unknown): void {
   const { export: exportValue } = asStep(step);
   const shown = cloneSafe(isStream(value) ? '[stream]' : value);

@@ -1,6 +1,6 @@
 import { extname } from 'node:path';
 
-/** By the extension of a name; undefined for one that nobody agrees on. */
+/** By the extension of a name; undefined for one without an agreed type. */
 export function contentTypeOf(name: string): string | undefined {
   const extension = extname(name).toLowerCase();
   return Object.hasOwn(contentTypes, extension) ? contentTypes[extension] : undefined;

@@ -55,7 +55,7 @@ async function openLocal(pathOrUrl: string): Promise<{ stream: Readable; metadat
   return { stream: await openToRead(path), metadata };
 }
 
-/** Open already: that a file may not be read is told to who asked for it, and not to nobody while they do something else. */
+/** Resolves with an open file, so that the caller, and no unhandled event, gets the error of a file that may not be read. */
 async function openToRead(path: string): Promise<Readable> {
   const stream = createReadStream(path);
   await once(stream, 'open');

@@ -13,7 +13,7 @@ import {
 const frontRows = 512;
 const claimMax = 256;
 const listenersPerSearch = 200;
-/** Pages of listeners in one search; the next one goes on behind them. */
+/** Pages of listeners in one search; the next search continues after them. */
 const searchPagesMax = 10;
 /** Text of events read into memory with one statement; a single one may have more. */
 const claimBytesMax = 8 * 1024 * 1024;
@@ -23,7 +23,7 @@ export interface ListenerTurns {
   owns(listenerId: string): boolean;
   /** Of these, those that this node has, or could take, now. */
   take(listenerIds: readonly string[]): Promise<Set<string>>;
-  /** Tells of those that this node has now and had not before. */
+  /** Reports the listeners that this node has now and did not have before. */
   onTaken(observer: (listenerIds: ReadonlySet<string>) => void): void;
 }
 
@@ -114,7 +114,7 @@ export class DeliveryClaims {
     return [];
   }
 
-  /** A page of listeners, going on where it stopped last time. */
+  /** A page of listeners, from where the last search stopped. */
   async #searchBehind(nowMs: number): Promise<WaitingDelivery[]> {
     const after = this.#searchAfter;
     const listeners = await listenersWithDue(this.#store.read, { nowMs, after, limit: listenersPerSearch });
@@ -123,7 +123,7 @@ export class DeliveryClaims {
     const places = this.#lanes.places();
     for (const { listener_id: listenerId, owner_id } of await this.#ofThisNode(listeners)) {
       const limit = Math.min(claimMax - chosen.length, this.#lanes.room(listenerId));
-      // Most of them belong to whoever has the front of the queue.
+      // Most of them belong to the owner at the front of the queue.
       if (limit <= 0 || !this.#lanes.hasRoomFor({ listenerId, ownerId: owner_id })) continue;
       if (this.#lanes.find(listenerId)?.isRefilling === true) continue;
       const due = await dueDeliveries(this.#store.read, { nowMs, limit, listenerId });

@@ -158,7 +158,7 @@ export class DeliveryLanes {
     return this.#share(lane?.kind ?? firstKind(listenerId)) - (lane?.held ?? 0);
   }
 
-  /** Whether one more delivery may come into memory, besides those that were `given` a place already. */
+  /** Whether one more delivery may come into memory, in addition to those that were `given` a place already. */
   hasRoomFor(
     { listenerId, ownerId }: Pick<DeliveryLane, 'listenerId' | 'ownerId'>,
     given = { ofListener: 0, ofOwner: 0, all: 0 },

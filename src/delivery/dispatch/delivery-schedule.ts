@@ -19,7 +19,7 @@ const retryDelaysMs = [
   14 * hourMs,
 ] as const;
 
-/** Attempts of one delivery at most, until somebody has it delivered again. */
+/** Attempts of one delivery at most, until a user has it delivered again. */
 export const attemptsMax = retryDelaysMs.length + 1;
 
 /** Each wait is longer by up to this part of it, so that deliveries that failed together do not come back together. */
@@ -48,7 +48,7 @@ export type AttemptOutcome =
   | { kind: 'gone'; attempt: AttemptRecord }
   /** Nothing was sent: it is over, or held, for a reason that is not the receiver's. */
   | { kind: 'not-sent'; state: DeliveryState; reason: DeliveryReason }
-  /** Nothing was sent, and nobody is to blame: later. */
+  /** Nothing was sent, and the receiver is not to blame: the attempt is made later. */
   | { kind: 'postponed'; delayMs: number };
 
 /** What follows from an outcome. */

@@ -207,7 +207,7 @@ forEachStore((fixture) => {
     assert.deepEqual([row?.state, row?.disabled_reason], ['disabled', 'only_failures']);
   });
 
-  test('a receiver that hangs is a failed attempt after the time it has, and holds up nobody', async () => {
+  test('a receiver that hangs is a failed attempt after the time it has, and holds up no other receiver', async () => {
     await using it = await start(() => undefined, { answerTimeoutMs: 100 });
     await it.delivery.emit(['1']);
     await it.good.waitForRequest();

@@ -28,7 +28,7 @@ export interface WebhookOptions {
   vault: Vault;
   clock: Clock;
   policy: AddressPolicy;
-  /** What is kept in memory of a webhook (webhook-targets.ts) must be read anew. */
+  /** What is kept in memory of a webhook (webhook-targets.ts) must be read again. */
   onChange: (webhookId: string) => void;
   /** A job was queued. */
   onJobs: () => void;
@@ -41,7 +41,7 @@ export interface WebhookChanges {
   description?: string | null;
 }
 
-/** Creates a webhook; its signing secret is told here and nowhere else. Throws CallerError naming url, or `conflict`. */
+/** Creates a webhook; its signing secret is returned here only. Throws CallerError naming url, or `conflict`. */
 export async function createWebhook(
   options: WebhookOptions,
   webhook: WebhookChanges & { url: string; ownerId: string; userId: string },

@@ -60,7 +60,7 @@ export async function defaultDataStore(
   return store.transaction(async (tx) => {
     const row = newRow(owner, defaultStoreName, clock.now());
     if (await insertDataStore(tx, row)) return row;
-    // Somebody else made it meanwhile.
+    // Another request made it meanwhile.
     return (await find(tx)) ?? row;
   });
 }
@@ -125,7 +125,7 @@ export async function pruneEntries(
     for (const [id, row] of await lockDataStores(store, tx, [...expired.keys()])) {
       const { entries, bytes } = await deleteExpired(tx, id, expired.get(id) ?? [], nowMs);
       pruned += entries;
-      // Nobody changed the store: it keeps the time of its last change.
+      // No user changed the store, so it keeps the time of its last change.
       if (entries > 0) await resizeDataStore(tx, id, { entries: -entries, bytes: -bytes }, row.updated_at_ms);
     }
     return pruned;

@@ -99,7 +99,7 @@ class FileHostCalls {
     const last = Math.min(offset + length, file.size) - 1;
     const chunks: Uint8Array[] = [];
     for await (const chunk of this.#files.read(file, { first: offset, last })) chunks.push(chunk);
-    // With the etag whoever reads piece by piece sees that the file was replaced in between.
+    // By the etag a caller that reads piece by piece sees that the file was replaced in between.
     return { header: { size: file.size, etag: file.sha256 }, body: Buffer.concat(chunks) };
   }
 

@@ -113,7 +113,7 @@ describe('stored files', () => {
       assert.deepEqual([await rowCount('files'), await rowCount('file_chunks')], [0, 0]);
     });
 
-    test('that nobody goes on uploading are removed after a while, and cannot be finished then', async () => {
+    test('whose upload does not continue are removed after a while, and cannot be finished then', async () => {
       const { files, clock, pruner } = partsOf(fixture);
       const upload = await files.begin(target('slow'));
       await upload.append(Buffer.alloc(mb));

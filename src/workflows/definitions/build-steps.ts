@@ -67,7 +67,7 @@ export class StepBuilder {
     const drafts: Draft[] = [];
     for (const [index, input] of inputs.entries())
       drafts.push(await this.#draft(input, `steps[${index}]`, owner, former));
-    // Somebody else's account may stay only where it is put to the use that its owner saw, and any step decides what
+    // An account of another owner may stay only in the use that its owner saw, and any step decides what
     // the others get.
     const isSame =
       former !== undefined &&
@@ -120,7 +120,7 @@ export class StepBuilder {
     const sealed = sealedNames(stored);
     const masked = [...sealed, ...draft.shape.configurableProps.filter(isSecretProp).map(({ name }) => name)];
     const before = await openValues(this.#context.sealer, stored).catch((error: unknown) => {
-      // Secrets that are lost can be given anew, but not kept.
+      // Secrets that are lost can be given again, but not kept.
       if (!isLost(error) || masked.some((name) => given[name] === maskedSecret)) throw error;
       return {} as ConfiguredProps;
     });

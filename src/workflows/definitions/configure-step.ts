@@ -94,7 +94,7 @@ export class StepConfigurer {
     return { dynamicProps, definitions, values: checked, accounts };
   }
 
-  /** `usedBy`: who gets the credentials now; null: nobody, it only proves that everything is there and can be opened. */
+  /** `usedBy`: the step or trigger that gets the credentials now; null: none, the call only proves that all of them exist and can be opened. */
   open(
     { step, component, ownerId }: StepSubject,
     { dynamicProps, values, accounts }: Omit<ConfiguredStep, 'definitions'>,

@@ -20,7 +20,7 @@ export interface LoadedDeployment {
   accountIds: string[];
   /** From then on (epoch ms) credentials are to be asked for again; null: they are good until they are changed. */
   freshUntilMs: number | null;
-  /** Names this state of code, props and credentials: code is evaluated anew for another one. */
+  /** Names this state of code, props and credentials: code is evaluated again for another one. */
   revision: string;
   /** Replaces known secret values (credentials, secret props) in whatever leaves a run. */
   redact: (text: string) => string;

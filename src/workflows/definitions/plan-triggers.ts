@@ -83,7 +83,7 @@ export async function planTriggers(
   return plan;
 }
 
-/** A person has no OAuth clients: nobody could ever call such a trigger. */
+/** A user has no OAuth clients, so such a trigger could never be called. */
 function requireWorkspaceForOAuth(definition: TriggerDefinition, owner: ComponentOwner, at: string): void {
   if (definition.kind !== 'http' || definition.auth?.type !== 'oauth') return;
   if (owner.ownerId.startsWith('o_')) return;
@@ -187,7 +187,7 @@ async function planSource(
     const parameter = `${at}.source_id`;
     const source = await findSource(db, sourceId);
     if (source === undefined || source.state === 'deploying') throw missingSource(parameter, sourceId);
-    // What the workflow listens to already stays, whoever deploys it.
+    // Sources that the workflow already listens to stay, whichever user deploys it.
     if (source.owner_id !== owner.ownerId && !before.some(({ id }) => id === sourceId)) {
       const foreign = { id: sourceId, ownerId: source.owner_id, parameter };
       requireForeignSource(await ownersOf(db, { userId: owner.userId }), foreign);

@@ -9,7 +9,7 @@ import {
   type TriggerInput,
 } from './workflow-input.ts';
 
-/** What a template holds: a definition as a request would give it, without what belongs to somebody. */
+/** What a template holds: a definition as a request would give it, without what belongs to an owner. */
 export interface TemplateDefinition {
   steps: StepInput[];
   triggers: TriggerInput[];

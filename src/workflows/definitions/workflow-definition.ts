@@ -32,7 +32,7 @@ export interface WorkflowSettings {
   memoryMb: number;
   /** Retries of a failed step: 8 over 10 hours. */
   autoRetry: boolean;
-  /** Runs started by events that go on at once; null: any number. 1 keeps the order of events. */
+  /** Maximum of simultaneous runs started by events; null: no maximum. 1 keeps the order of events. */
   concurrency: number | null;
   /** At most `limit` runs started by events begin in each window of `seconds`; null: no bound. 0 holds them all. */
   throttle: { limit: number; seconds: number } | null;

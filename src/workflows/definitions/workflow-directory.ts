@@ -30,7 +30,7 @@ interface Remembered {
 
 /**
  * Workflows as they are now, without asking the store for each event. With one node (SQLite) what it remembers is true
- * until `forget`, which whoever changes a workflow calls after the commit; with several it is up to a second old.
+ * until `forget`, which a change of a workflow calls after its commit; with several it is up to a second old.
  */
 export class WorkflowDirectory {
   readonly #store: Pick<Store, 'isShared' | 'read'>;
@@ -42,7 +42,7 @@ export class WorkflowDirectory {
     this.#clock = options.clock;
   }
 
-  /** Undefined when it does not exist (any more). */
+  /** Undefined when it does not exist. */
   find(id: string): Promise<KnownWorkflow | undefined> {
     const nowMs = this.#clock.now();
     const known = this.#known.get(id);

@@ -84,7 +84,7 @@ export function isNamespace(name: string): boolean {
   return namePattern.test(name) && !reservedNamespaces.has(name);
 }
 
-/** `trigger` stands beside the exports of steps; the last could not be told from what every object has. */
+/** `trigger` stands beside the exports of steps; the others are properties of every object. */
 const reservedNamespaces: ReadonlySet<string> = new Set(['trigger', '__proto__', 'constructor', 'prototype']);
 
 function checkCodeOf({ code, component }: StepInput, at: string, fromTemplate: boolean): void {

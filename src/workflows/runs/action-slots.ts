@@ -8,7 +8,7 @@ export const actionsAtOnceMax = 100;
 /** When one of them may be over. */
 const busySeconds = 1;
 
-/** Places for actions, or for steps that are tried. Nobody waits for one: who asks has a connection open. */
+/** Places for actions, or for steps that are tried. No request waits for a place, because its caller has a connection open. */
 export class ActionSlots {
   readonly #clock: Clock;
   readonly #running = new Map<string, number>();

@@ -48,7 +48,7 @@ export async function endRunOutside(
   });
 }
 
-/** The same in a transaction that has locked the job and then the run, which goes on. */
+/** The same in the caller's transaction, which has locked the job and then the run, and continues. */
 export async function endLockedRun(
   { store, router, clock }: EndRunOptions,
   tx: Tx,

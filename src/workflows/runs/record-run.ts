@@ -53,7 +53,7 @@ export interface RunRecord {
   stepDb?: { stepId: string; sets: Record<string, string> };
   /** What its steps have asked to be sent when it ends; kept with the step. */
   sends?: readonly RunSendTable[];
-  /** It lost its node before: a finished step is progress, and losses count anew. */
+  /** It lost its node before: a finished step is progress, and losses count from zero. */
   resetsAttempts?: boolean;
   usage?: UsageRow;
   next: NextState;
@@ -85,7 +85,7 @@ export type NextState =
 
 export type RecordResult =
   | { held: true; stored: StoredEvent[] /** A wait that is over already. */; woken: boolean }
-  /** Somebody else has the run, or it was cancelled or removed: nothing of it may be stored. */
+  /** Another node has the run, or it was cancelled or removed: nothing of it may be stored. */
   | { held: false };
 
 /**

@@ -50,7 +50,7 @@ export type Observation =
   | { k: 'log'; ts: number; level: LogLine['level']; msg: string }
   | { k: 'error'; ts: number; err: { name: string; message: string; stack: string } };
 
-/** What came of one run of an action; all of it is redacted. */
+/** The outcome of one run of an action; all of it is redacted. */
 export interface ActionResult {
   component: Pick<ComponentTable, 'id' | 'component_key' | 'version'>;
   /** Without what it returned. */
@@ -113,7 +113,7 @@ export class ActionRunner {
   }
 
   /**
-   * Takes no more, gives those under way `graceMs`, and then stops them: their callers are told so while they can be, and
+   * Accepts no further actions, gives those under way `graceMs`, and then stops them: their callers get an answer while one can be sent, and
    * what they used is counted while there is a store.
    */
   async stop(graceMs: number): Promise<void> {

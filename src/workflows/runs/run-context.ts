@@ -7,7 +7,7 @@ import type { RunTable } from '#storage/tables/workflow-tables.ts';
 export function runContextJson(
   run: RunTable,
   known: {
-    /** Null: it cannot be told any more. */
+    /** Null: it is no longer known. */
     workflowName: string | null;
     projectId: string | null;
     platformVersion: string;

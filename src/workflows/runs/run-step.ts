@@ -27,7 +27,7 @@ export interface StepError {
   stack: string;
 }
 
-/** What came of one try of a step; texts are redacted. */
+/** The outcome of one try of a step; texts are redacted. */
 export interface StepResult {
   status: 'finished' | 'failed';
   error?: StepError;

@@ -31,7 +31,7 @@ export interface NewRun {
 /** How a run left this node: in the state it ended in, waiting, refused by the queue, or in a way that this node does not know. */
 export type TurnEnd = RunState | 'parked' | 'refused' | 'unknown';
 
-/** What became of a run that somebody follows. */
+/** The outcome of a run that a caller follows. */
 export interface FollowedRun {
   runId: string;
   state: TurnEnd;
@@ -42,13 +42,13 @@ export interface FollowedRun {
   message: string;
 }
 
-/** How a run that somebody waits for answered. */
+/** The answer of a run that a caller waits for. */
 export type RunReply =
   | { kind: 'responded'; reply: HttpReply }
   /** It ended, or came to a wait, without `$.respond`. */
   | { kind: 'ended'; waits: boolean; state: TurnEnd };
 
-/** What a waiting run goes on with; JSON in `runs.resumption`. */
+/** What a waiting run continues with; JSON in `runs.resumption`. */
 export interface RunResumption {
   /** `$.context.run` of the next call of the step. */
   run?: { runs: number; context: unknown };

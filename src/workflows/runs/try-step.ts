@@ -29,7 +29,7 @@ export interface StepTrial {
   given?: Omit<StepInput, 'namespace'>;
 }
 
-/** What came of trying a step; redacted. */
+/** The outcome of trying a step; redacted. */
 export interface StepTrialResult extends StepResult {
   /** What it asked for with `$.respond`. */
   response: HttpAnswer | null;

@@ -145,7 +145,7 @@ forEachStore((stores) => {
     assert.deepEqual(fixture.calls.at(-1)?.steps.a, { alone: true });
   });
 
-  test('a node that lost its lease stores nothing more of the run, and whoever has it goes on', async () => {
+  test('a node that lost its lease stores nothing more of the run, and the node that has it continues', async () => {
     const gate = Promise.withResolvers<void>();
     let isFirst = true;
     await using fixture = await RunFixture.start(stores.store, {
@@ -237,7 +237,7 @@ forEachStore((stores) => {
     );
   });
 
-  test('a finished step is progress: attempts of the job count anew', async () => {
+  test('a finished step is progress: attempts of the job count from zero', async () => {
     const gate = Promise.withResolvers<void>();
     await using fixture = await RunFixture.start(stores.store, {
       steps: {
@@ -439,7 +439,7 @@ forEachStore((stores) => {
     assert.equal(run.reason, 'no entry for [redacted]');
   });
 
-  test('an error that code leaves behind after its steps is told without secrets, and names no run', async () => {
+  test('an error that code leaves behind after its steps is reported without secrets, and names no run', async () => {
     await using fixture = await RunFixture.start(stores.store, {
       steps: { a: finished() },
       redact: (text) => text.replaceAll('canary-1', '[redacted]'),
@@ -476,7 +476,7 @@ forEachStore((stores) => {
     assert.deepEqual((await fixture.errors())[0].original_event, { n: 1 });
   });
 
-  test('credentials that end while a run goes on are asked for again before its next step', async () => {
+  test('credentials that end during a run are asked for again before its next step', async () => {
     let given = 0;
     await using fixture: RunFixture = await RunFixture.start(stores.store, {
       steps: {
@@ -501,7 +501,7 @@ forEachStore((stores) => {
     );
   });
 
-  test('a run whose account died while it went on fails at its next step, and says why', async () => {
+  test('a run whose account died meanwhile fails at its next step, and says why', async () => {
     let given = 0;
     await using fixture: RunFixture = await RunFixture.start(stores.store, {
       steps: {

@@ -1,4 +1,4 @@
-/** What became of a send. It is tried once; after a crash of the service in the middle of it, once more. */
+/** The outcome of a send. It is tried once; after a crash of the service in the middle of it, once more. */
 export type SendOutcome = { state: 'sent' | 'failed'; result: SendResult };
 
 /** JSON in `run_sends.result`. */

@@ -69,7 +69,7 @@ export function createMailServer(options: { url: string; from: string; extraCa?:
 
 /**
  * `$.send.email`: `{ subject, text, html, attachments: [{ filename, content, encoding: 'base64' | 'utf8', contentType }] }`,
- * only to the address of whoever made the workflow, or runs the action (`to`). `attachments` are an addition to the
+ * only to the address of the user who made the workflow, or runs the action (`to`). `attachments` are an addition to the
  * original.
  */
 export async function sendEmail(
