@@ -172,7 +172,7 @@ async function measureRefreshes(service: Service): Promise<void> {
   );
 }
 
-/** Gives a token of one second to whoever asks. */
+/** Gives a token of one second to every caller. */
 async function startProvider() {
   let given = 0;
   const server = createServer((request, response) => {

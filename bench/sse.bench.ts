@@ -98,7 +98,7 @@ try {
 type Measured = ReaderResult & { events: number; refused: number; serverCpuUs: number };
 
 async function measure(target: Target, readers: number, rate: number): Promise<Measured> {
-  // What starts cold is not what is measured; nobody reads it.
+  // The cold start is not measured: no stream reads these events.
   await emitAtRate(target.emitUrl, { first: 0, count: warmUpEvents, rate: 50 });
   await new Promise((resolve) => setTimeout(resolve, pauseMs));
   const reading = await openReaders({ url: target.streamUrl, readers, headers: target.headers });

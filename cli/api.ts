@@ -48,7 +48,7 @@ export class Api {
       url,
       ...(apiKey === '' ? {} : { apiKey }),
       timeoutMs: answerPatienceMs,
-      // Who waits at a terminal is told at once what is wrong, and when it is worth trying again.
+      // A user who waits at a terminal is told immediately what is wrong, and when to try again.
       retriesMax: 0,
     });
   }
@@ -98,7 +98,7 @@ export class Api {
     return this.#told(() => this.#client.list<Item>(request, { signal: this.#signal }).take(limit));
   }
 
-  /** A live stream, which is opened when it is iterated; what fails in it is told by `asCliError`. */
+  /** A live stream, which is opened when it is iterated; its failures become errors of `asCliError`. */
   stream<Data>(
     request: Pick<ApiRequest, 'path' | 'query'>,
     options: StreamOptions & { signal: AbortSignal },

@@ -14,7 +14,7 @@ import { type ShownColumn, showList } from './show.ts';
 
 export interface HealthyThings<Item> {
   path: (session: Session) => string;
-  /** Besides what every list takes. */
+  /** Query parameters in addition to those of every list. */
   query?: (session: Session, options: CommandOptions) => Parameters;
   columns: readonly ShownColumn<Item>[];
   /** What to do when there are none. */

@@ -22,7 +22,7 @@ export interface SessionOptions {
   version: string;
 }
 
-/** One command that is being carried out: what it was given, whom it asks, and where its answers go. */
+/** One command that is being carried out: its options, its client of the service, and where its output goes. */
 export class Session {
   readonly terminal: Terminal;
   readonly environment: Readonly<Record<string, string | undefined>>;
@@ -67,7 +67,7 @@ export class Session {
     return new Api({ url, apiKey, signal: this.interrupted });
   }
 
-  /** For creates: whom the new thing belongs to. */
+  /** For creates: the owner of the new object. */
   get owner(): { org_id: string | undefined } {
     return { org_id: this.workspace };
   }

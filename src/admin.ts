@@ -32,7 +32,7 @@ class AdminError extends Error {
   override name = 'AdminError';
 }
 
-// What a command writes is nobody else's to read: the store, backups, keys.
+// No other user of the machine may read what a command writes: the store, backups, keys.
 process.umask(0o077);
 const commands = {
   ...identityCommands,

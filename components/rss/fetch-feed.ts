@@ -92,7 +92,7 @@ function decode(bytes: Buffer, contentType: string): string {
   try {
     return new TextDecoder(declared).decode(bytes);
   } catch {
-    // A label nobody knows: most feeds are UTF-8 whatever they say.
+    // An unknown label: most feeds are UTF-8 whatever they say.
     return new TextDecoder().decode(bytes);
   }
 }

@@ -41,7 +41,7 @@ export class TokenAuthorization implements Authorization {
   async header(): Promise<string> {
     const token = await this.#current();
     if (Date.now() < token.renewAtMs) return token.header;
-    // Somebody else may have asked for the next one while this waited.
+    // Another request may have asked for the next one while this one waited.
     if (this.#header === token.header) this.#forget();
     return (await this.#current()).header;
   }

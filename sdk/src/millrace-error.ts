@@ -103,7 +103,7 @@ export function jsonOf(response: Response, asked: Asked, text: string): unknown 
   }
 }
 
-/** The error that an answer with a status above 299 tells of; reads its body. */
+/** The error of an answer with a status above 299; reads its body. */
 export async function errorOf(response: Response, asked: Asked): Promise<Error> {
   const { method, path } = asked;
   // Browsers hide where it leads, and its status too.

@@ -134,7 +134,7 @@ export class Transport {
         accept: 'text/event-stream',
         ...(lastEventId === undefined ? {} : { 'last-event-id': lastEventId }),
       };
-      // The time until the answer begins is limited; how long it then goes on is not.
+      // The time until the answer begins is limited; how long it then lasts is not.
       const whole = new AbortController();
       const follow = (other: AbortSignal) =>
         other.addEventListener('abort', () => whole.abort(other.reason), { once: true });

@@ -69,7 +69,7 @@ export interface OfflineContext {
   progress(line: string): void;
   /** How far long work has come: one line that is written over, where a person looks. */
   status(line: string): void;
-  /** Whether somebody is there who can be asked. */
+  /** Whether there is a terminal at which questions can be asked. */
   isInteractive: boolean;
 }
 

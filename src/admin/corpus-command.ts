@@ -16,7 +16,7 @@ export interface CorpusRequest {
   /** File for the table. */
   output: string | undefined;
   json: boolean;
-  /** Takes nothing from what earlier runs built. */
+  /** Ignores what earlier runs built. */
   rebuild: boolean;
   help: boolean;
 }

@@ -205,7 +205,7 @@ export function observeRequests(
     const isStream = request.routeOptions.schema?.produces?.includes('text/event-stream') === true;
     summaries.count({ method: request.method, route, status, ms, isStream });
     seconds.observe({ route, method: request.method, status }, reply.elapsedTime / 1000);
-    // Endpoints log what became of the request when they have something to tell.
+    // Endpoints log the outcome of the request themselves.
     if (request.routeOptions.config.userContent === true) return;
     logger.debug(
       {

@@ -291,7 +291,7 @@ function insertInvocations(store: Store, hasOthers: () => boolean): BatchWrite<N
         tx,
         invocations.map(({ job, node }) => jobRow(job, node)),
       );
-      // Whoever has the turn takes it from the store.
+      // The node that has the turn takes it from the store.
       if (invocations.some(({ node }) => node === undefined)) await store.notify(tx, 'millrace_jobs', '');
       return invocations.map(() => undefined);
     },

@@ -56,7 +56,7 @@ declare module 'fastify' {
 }
 
 const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const;
-/** What Fastify is told the type of a body is; only the second kind is not read into memory. */
+/** The content types that Fastify sees; only bodies of the second kind are not read into memory. */
 const anyType = 'application/octet-stream';
 const unreadType = 'application/x-left-unread';
 
@@ -129,7 +129,7 @@ async function answerRequest(
   }
   if (endpoint.kind === 'workflow') {
     reply.header('access-control-allow-origin', '*');
-    // Before the body is read, if that is large, and before anything is told of an earlier request.
+    // Before a large body is read, and before anything about an earlier request is answered.
     await requireToken(endpoint, request.headers.authorization, {
       reply,
       accessTokens: options.accessTokens,

@@ -21,7 +21,7 @@ export class MailMemory {
 
 const firstBytes = 64 * 1024;
 
-/** The bytes of a mail while they arrive. It grows by doubling, and holds nothing any more once it was refused. */
+/** The bytes of a mail while they arrive. It grows by doubling, and is emptied when the mail is refused. */
 export class MailBuffer {
   /** Why nothing is kept; undefined while all is well. */
   refused: 'too_large' | 'no_room' | undefined;

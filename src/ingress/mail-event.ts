@@ -32,7 +32,7 @@ export interface MailEnvelope {
   receivedAtMs: number;
   /** MAIL FROM; empty for bounces. */
   sender: string;
-  /** The addresses of this workflow only: what else is in the envelope is nobody's business. */
+  /** The addresses of this workflow only: the rest of the envelope is private. */
   recipients: string[];
   plusTag: string | null;
   clientIp: string;

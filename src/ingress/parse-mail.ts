@@ -28,7 +28,7 @@ const headersMax = 500;
 /** A mail that has come by so many servers goes round in a circle. */
 const receivedMax = 100;
 
-/** A mail as its event tells of it. Made in a thread of its own, so it holds nothing but data. */
+/** A mail as its event describes it. It is made in a thread of its own, so it holds only data. */
 export interface ParsedMail {
   /** In the order of the message, values unfolded but not decoded, at most `headersMax`. */
   headerLines: { name: string; value: string }[];
@@ -134,7 +134,7 @@ const addressFields = new Set([
 ]);
 /** With parameters: `{ value, params }`. */
 const structuredFields = new Set(['content-type', 'content-disposition', 'dkim-signature']);
-/** May be there once (RFC 5322, 3.6); of more the first counts, so that nobody else reads another one. */
+/** Fields that may appear once (RFC 5322, 3.6); of several the first counts, so that no two readers see different ones. */
 const singleFields = new Set([
   ...addressFields,
   'subject',
@@ -174,7 +174,7 @@ function headerValue(name: string, value: string): unknown {
   return decoded(short);
 }
 
-/** Encoded words may hold line ends, with which whoever puts a subject into another header would make new ones. */
+/** Encoded words may hold line ends, which would make new headers if user code put a subject into another header. */
 function decoded(value: string): string {
   return oneLine(decodeWords(value));
 }

@@ -52,7 +52,7 @@ export function setAsideEventJson(request: EndpointRequest, url: string): string
   return JSON.stringify({ ...eventHead(request), body: { raw_body_url: url } });
 }
 
-/** What a run is told of the request that resumed it: method, path, query, headers, client_ip and the body, parsed. */
+/** What a run gets of the request that resumed it: method, path, query, headers, client_ip and the body, parsed. */
 export async function requestObject(request: EndpointRequest): Promise<object> {
   const { url: _url, ...head } = eventHead(request);
   // Files stay in the object: there are at most as many bytes of them as a body may have.

@@ -95,7 +95,7 @@ describe('the endpoints of workflows', () => {
         assert.equal(await endpoints.find(wrong), undefined, wrong);
     });
 
-    test('are known anew after forget, also when they were read just before the change', async () => {
+    test('are read again after forget, also when they were read just before the change', async () => {
       await insert();
       const { directory: endpoints } = directory();
       const deploymentOf = async () => {

@@ -34,7 +34,7 @@ export interface WorkflowEndpoint {
   triggerId: string;
   /** A step replies (`$.respond`). */
   customResponse: boolean;
-  /** What callers must send; undefined: anybody may call. */
+  /** What callers must send; undefined: calls need no token. */
   auth: TriggerAuth | undefined;
 }
 

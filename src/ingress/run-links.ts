@@ -46,7 +46,7 @@ export function sendLinkOutcome(
   return sendPage(reply, title, outcome === 'done_before' ? before : text);
 }
 
-/** Why the link does nothing any more; undefined: it does, or did. */
+/** Why the link no longer has an effect; undefined: it has, or had. */
 function tooLate(action: LinkAction, outcome: LinkOutcome): string | undefined {
   if (outcome === 'over') return 'the run no longer waits at this link: it has continued or ended';
   if (outcome !== 'other_done') return undefined;

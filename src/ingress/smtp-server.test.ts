@@ -278,7 +278,7 @@ describe('the mail server', () => {
       await small.made.close();
     });
 
-    test('who goes on sending beyond all bounds is cut off', async () => {
+    test('a client that keeps sending beyond all bounds is cut off', async () => {
       const small = await start({ bounds: { bytesMax: mb, discardedBytesMax: 2 * mb } });
       const client = await SmtpClient.connect(small.port);
       await client.begin('a@b.example', [`${first}@${domain}`]);

@@ -21,7 +21,7 @@ const connectionsPerAddressMax = 20;
 const recipientsMax = 50;
 /** Maximum unknown addresses in one connection, so that a sender that guesses has to connect again. */
 const unknownRecipientsMax = 10;
-/** All mails that are being received, parsed and stored; beyond that a sender is told to try again. */
+/** All mails that are being received, parsed and stored; beyond that a sender is asked to try again later. */
 const mailMemoryBytes = 160 * 1024 * 1024;
 /** A connection on which nothing comes ends after this. */
 const idleMs = 60_000;
@@ -144,7 +144,7 @@ export class MailServer {
     await closed;
   }
 
-  /** When nothing of what was received is being worked on any more. */
+  /** Resolves when no received mail is being processed. */
   async settled(): Promise<void> {
     await Promise.allSettled(this.#receiving);
   }

@@ -55,7 +55,7 @@ export type FlowNodeKind = (typeof flowNodeKinds)[number];
 export interface FlowNode {
   id: string;
   kind: FlowNodeKind;
-  /** Null: all of a kind, or somebody else's. */
+  /** Null: all of a kind, or an object of another owner. */
   thing: FlowThing | null;
   /** Null: where `thing` is. */
   health: Health | null;
@@ -76,7 +76,7 @@ export interface FlowNode {
 
 export interface FlowEdge {
   subscription: FlowSubscription;
-  /** Null: the listener is somebody else's, and so is what reaches it. */
+  /** Null: the listener belongs to another owner, and so do its figures. */
   figures: FlowFigures | null;
   deadLetters: number;
   /** Deliveries along it failed, and the listener is failing or disabled still. */

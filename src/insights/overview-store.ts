@@ -3,7 +3,7 @@ import type { DeliveryState } from '#storage/tables/delivery-tables.ts';
 
 /** Rows that are counted of one kind: more is "at least so many". */
 export const countedMax = 1000;
-/** What is due is looked through up to here, whoever it belongs to. */
+/** Due rows that are looked through at most, over all owners. */
 const lookedThroughMax = 10_000;
 /** Of each kind of thing that needs attention, so many are named. */
 export const namedMax = 5;

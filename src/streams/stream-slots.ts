@@ -22,7 +22,7 @@ export class StreamSlots {
 
   /** Counts a stream until its connection closes. Throws CallerError `streams_busy` (429). */
   take({ keyId, userId }: Pick<Caller, 'keyId' | 'userId'>, response: ServerResponse): void {
-    // Its close was told already.
+    // Its `close` event was emitted already.
     if (response.destroyed) return;
     const limits: [string, number][] = [
       [keyId, this.#perKeyMax],

@@ -31,7 +31,7 @@ export interface PanZoom {
 }
 
 /**
- * Pan and zoom by wheel, drag, two fingers. The transform is set on the group itself: React draws nothing anew while
+ * Pan and zoom by wheel, drag, two fingers. The transform is set on the group itself: React renders nothing again while
  * the user moves the map.
  */
 export function usePanZoom(): PanZoom {

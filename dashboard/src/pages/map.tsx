@@ -25,7 +25,7 @@ import '~/style/map.css';
 /** Narrower than this, the list says more than the picture. */
 const narrowPx = 700;
 
-/** Who sends what to whom, in one picture or as a list. `?focus=dc_…` begins with one thing, `&owner=` with whose it is. */
+/** Emitters and their listeners, as a picture or a list. `?focus=dc_…` starts at one object, `&owner=` names its owner. */
 export function MapPage() {
   const { me, ownerId, choose } = useOwner();
   const asked = new URLSearchParams(useSearch());
@@ -163,7 +163,7 @@ function FlowMap({
       ),
     [steady, known, filter],
   );
-  // Each answer has new figures; the picture is laid out anew only when there are other things in it.
+  // Each answer has new figures; the picture is laid out again only when other objects are in it.
   const shape = [...shown.nodes, ...shown.edges]
     .map(({ id }) => id)
     .sort()

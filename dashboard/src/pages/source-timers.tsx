@@ -6,7 +6,7 @@ import { Empty, Loading } from '~/parts/page.tsx';
 import { oneLine } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
 
-/** When a source runs by itself, and what became of each time. */
+/** The timers of a source, and the outcome of each tick. */
 export function SourceTimers({ source }: { source: Source }) {
   const timers = useTimers(source.id);
   const ticks = useTicks(source.id);

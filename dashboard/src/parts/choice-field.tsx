@@ -120,7 +120,7 @@ export function RemoteChoiceField({ context, ...props }: FieldProps & { context:
   );
 }
 
-/** One of them, or several for an array. Values may be of any type: they are told by their JSON. */
+/** One of them, or several for an array. Values may be of any type: they are identified by their JSON. */
 function ChoiceSelect({
   choices,
   onFocus,

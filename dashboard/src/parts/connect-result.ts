@@ -1,4 +1,4 @@
-/** What became of a connection, told by the window in which it happened to the page that opened it. */
+/** The outcome of a connection, which its window sends to the page that opened it. */
 export interface ConnectResult {
   /** Which of the pages that wait is meant. */
   flow: string;

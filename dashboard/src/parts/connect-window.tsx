@@ -8,7 +8,7 @@ import { CopyButton } from './copy.tsx';
 import { Loading } from './page.tsx';
 import { Problem } from './problem.tsx';
 
-/** The window tells what became of it. One that was opened elsewhere cannot: then this finds it. */
+/** The window reports the outcome. A window that was opened elsewhere cannot: then polling finds it. */
 const lookEveryMs = 3_000;
 
 /** Something by which a connection that was made is known, and the account that it is of. */

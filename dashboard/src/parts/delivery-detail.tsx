@@ -14,7 +14,7 @@ import { Loading } from './page.tsx';
 import { oneLine, shortened, visible } from './plain-text.ts';
 import { Problem } from './problem.tsx';
 
-/** One delivery: what is sent, what came of each attempt, and sending it again. */
+/** One delivery: what is sent, the outcome of each attempt, and redelivery. */
 export function DeliveryDetail({
   id,
   mayWrite,

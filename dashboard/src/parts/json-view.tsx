@@ -1,7 +1,7 @@
 import { useState } from 'react';
 import { visible } from './plain-text.ts';
 
-/** Of an array or object, so many are shown at first, and with each wish for more. */
+/** The number of entries of an array or object shown at first, and added by each "more". */
 const childrenStep = 100;
 /** Of a text. */
 const textStep = 2_000;

@@ -4,7 +4,7 @@ import { Link } from 'wouter';
 import { Loading, PageFrame } from './page.tsx';
 import { Problem } from './problem.tsx';
 
-/** The page of one thing: until it is there, what becomes of it; when it cannot be asked for anew, that too. */
+/** The page of one object: shows its loading or error until it is there, and an error when it cannot be reloaded. */
 export function LoadedPage<T>({
   query,
   title,

@@ -6,7 +6,7 @@ import type { PropValues } from './prop-field.ts';
 import { useSettled } from './use-settled.ts';
 
 /**
- * The values of a form so far, and the props that the component has with them: those that reload are told to its
+ * The values of a form so far, and the props that the component has with them: those that reload are passed to its
  * `additionalProps`, whose answer may add, change and remove others.
  */
 export function usePropDraft(

@@ -88,7 +88,7 @@ function parseHeader(file: string, text: string): BackupHeader {
     throw new BackupError(`${file} is damaged: its header is no JSON`, { cause: error });
   }
   const { created_at_ms: at, millrace, store, migrations: names, key, check } = header ?? {};
-  // Texts of it are printed before anybody knows who wrote them.
+  // Texts of it are printed before they are authenticated.
   const isWhole =
     typeof at === 'number' &&
     Math.abs(at) <= epochMsMax &&

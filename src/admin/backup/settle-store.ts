@@ -4,7 +4,7 @@ import { releaseAllJobs } from '#jobs/node-store.ts';
 import type { Db, Tx } from '#storage/store.ts';
 import { putRotation } from '#vault/key-rotation-store.ts';
 
-/** Makes a store that was just filled one that nobody works on: whoever held something is another instance's process. */
+/** Removes leases and locks from a store that was just filled: their holders are processes of another instance. */
 export async function settleRestored(tx: Tx, masterKeyId: string, nowMs: number): Promise<void> {
   await releaseAllJobs(tx, nowMs);
   await releaseAllDeliveries(tx);

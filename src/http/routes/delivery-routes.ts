@@ -87,7 +87,7 @@ export interface DeliveryRouteOptions {
   delivery: { dispatcher: Pick<DeliveryDispatcher, 'leftInStore'> };
 }
 
-/** What became of events on their way to listeners. An addition. */
+/** Deliveries and their outcomes. An addition. */
 export function deliveryRoutes(app: App, options: DeliveryRouteOptions): void {
   const { store, logger, delivery } = options;
   const redelivery = {

@@ -111,7 +111,7 @@ export interface FlowRouteOptions {
   clock: Clock;
 }
 
-/** Additions: who emits to whom, and how much goes along there. */
+/** Additions: emitters and their listeners, and how many events flow between them. */
 export function flowRoutes(app: App, { store, clock }: FlowRouteOptions): void {
   const answers = new Map<string, { atMs: number; flow: Promise<Static<typeof Flow>> }>();
 

@@ -63,7 +63,7 @@ const Timer = Type.Object({
   schedule_changed_at: Type.Integer({ description: 'Epoch seconds' }),
 });
 
-/** Additions: when a source runs by itself, and what became of each time. */
+/** Additions: the timers of a source, and the outcome of each tick. */
 export function sourceTimerRoutes(app: App, { store }: SourceTimerRouteOptions): void {
   app.get(
     '/sources/:id/ticks',
