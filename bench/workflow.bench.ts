@@ -163,7 +163,7 @@ async function suspendedRuns(service: Service, count: number): Promise<void> {
     await fetch(url, { method: 'POST' });
     await waitFor(async () => (await stateOf(service, runId)) === 'succeeded', {
       timeoutMs: 30_000,
-      what: `run ${runId} to go on`,
+      what: `run ${runId} to continue`,
     });
     latencies.push(performance.now() - from);
   }

@@ -16,7 +16,7 @@ import { addResult } from './attack-results.ts';
 /** A package that attacks while a component is built: no code of it runs then, so that builds are the same at both levels. */
 interface PackageAttack {
   name: string;
-  /** Fields of the package, made from the URL of a server that nobody may ask, a folder of the machine, and a marker in it. */
+  /** Fields of the package, made from the URL of a server that no package may reach, a folder of the machine, and a marker in it. */
   make: (target: { url: string; port: number; folder: string; marker: string }) => Partial<FakePackage>;
   /** The code of the error, or `harmless`: it is built, and the attack has had no effect. */
   ending: string;

@@ -74,7 +74,7 @@ forEachSharedService((fixture) => {
         const id = await connect();
         const first = await read(id);
         await waitFor(async () => (await metadata(id)).last_refreshed_at !== null, {
-          what: 'a refresh that nobody asked for',
+          what: 'a scheduled refresh',
         });
         const second = await read(id);
         assert.notEqual(second.credentials.oauth_access_token, first.credentials.oauth_access_token);

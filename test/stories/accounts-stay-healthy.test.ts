@@ -203,7 +203,7 @@ forEachService(
       assert.equal((await service.api('POST', `/v1/accounts/${id}/test`)).status, 200);
     });
 
-    test('an account of somebody alone is told of to them', async () => {
+    test('an account of a user is reported to that user', async () => {
       const { service } = fixture;
       const provider = await receiver({ status: 403 });
       const slug = `alone_${provider.port}`;
@@ -225,7 +225,7 @@ forEachService(
       );
     });
 
-    test('an account whose app nobody described is neither tested nor unhealthy', async () => {
+    test('an account whose app has no description is neither tested nor unhealthy', async () => {
       const { service } = fixture;
       const { id } = await create(service, '/v1/accounts', {
         app: 'unheard_of',

@@ -48,7 +48,7 @@ async function adminJson(place: Place, ...args: string[]): Promise<any> {
 }
 
 describe('the command line', () => {
-  test('help tells of every command and exits with 0', async () => {
+  test('help lists every command and exits with 0', async () => {
     await using folder = await createTempFolder('admin');
     for (const args of [['help'], ['--help'], ['user', 'create', '-h']]) {
       const { code, stdout } = await admin({ dataFolder: join(folder.path, 'none') }, ...args);

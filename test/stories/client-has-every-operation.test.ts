@@ -30,7 +30,7 @@ function endpointOf(made: { configured_props?: unknown; endpoint_url?: unknown }
   return String(url);
 }
 
-/** The first event of a stream; `act` causes one, again and again, because a stream tells nobody that it is open. */
+/** The first event of a stream; `act` causes one, again and again, because a stream does not report that it is open. */
 async function firstOf<Data>(
   stream: EventStream<Data>,
   act: () => Promise<unknown>,

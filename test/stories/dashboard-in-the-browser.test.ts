@@ -43,7 +43,7 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
     dashboard.nothingWrong();
   });
 
-  test('a wrong key is told apart from other trouble, and nobody is signed in with it', async () => {
+  test('a wrong key is distinguished from other trouble, and signs no user in', async () => {
     const page = await dashboard.open();
     await page.goto(service.url);
     await dashboard.signIn(page, 'no-such-key-0123456789');
@@ -123,7 +123,7 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
     dashboard.nothingWrong();
   });
 
-  test('a stream can be paused, goes on with what came meanwhile, and is narrowed by its text', async () => {
+  test('a stream can be paused, continues with what came meanwhile, and is narrowed by its text', async () => {
     const source = await service.createSource({ name: 'stream', key: 'http-new-requests-payload-only' });
     const send = (n: number) =>
       fetch(source.configured_props.http.endpoint_url, {

@@ -28,7 +28,7 @@ forEachSharedService((fixture) => {
     });
     after(() => provider.close());
 
-    test('who opens a link is told who asks and for whom before anything is asked of the provider', async () => {
+    test('a user who opens a link sees who asks and for whom before anything is asked of the provider', async () => {
       const workspace = (await api('POST', '/v1/workspaces', { name: 'Evil <Inc>' })).body.data.id;
       const app = provider.app('hub', {}, { authorization_parameters: {} });
       assert.equal((await api('POST', `/v1/apps?org_id=${workspace}`, app)).status, 200);

@@ -72,7 +72,7 @@ describe('the manual', () => {
   test('has an example with curl for each operation, which the service understands', async () => {
     const examples = referenceBlocks('sh');
     assert.ok(examples.length > 140, `${examples.length} examples`);
-    // Nothing of these can be there: what they name is of nobody.
+    // None of these can exist: the names in them belong to no owner.
     const misunderstood = [
       'unknown_path',
       'method_not_allowed',

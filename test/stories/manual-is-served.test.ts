@@ -5,7 +5,7 @@ import { before, describe, test } from 'node:test';
 import { useSharedService } from '../support/millrace.ts';
 import { projectFiles, readProjectFile } from '../support/project-files.ts';
 
-/** Files of docs that are pages on a service too, besides those from elsewhere in the project. */
+/** Files of docs that are pages on a service too, in addition to those from elsewhere in the project. */
 const written = projectFiles().filter((file) => /^docs\/.*\.md$/.test(file));
 
 describe('the manual on a service', () => {

@@ -151,7 +151,7 @@ async function killInALoop(options: {
   const rounds = options.databaseUrl === undefined ? roundsOn.sqlite : roundsOn.postgres;
   await using receiver = await HttpReceiver.start();
   let service = await Millrace.start(options);
-  // Also when the test fails: a service that goes on would keep the file from ending.
+  // Also when the test fails: a service that still runs would keep the file from ending.
   await using _stopped = { [Symbol.asyncDispose]: () => service.kill() };
   const tracks: Track[] = [];
   for (const component_code of [recorder, answeringRecorder]) {
@@ -281,7 +281,7 @@ class WorkflowTrack {
     this.#receiver = receiver;
   }
 
-  /** Until it is told to stop, which is when the service is gone. */
+  /** Sends until it is stopped, which is when the service is gone. */
   send(service: Millrace): { stop(): Promise<void> } {
     let going = true;
     this.#endsWanted = this.#ended().size + endsBeforeKill;

@@ -142,7 +142,7 @@ describe('a service with limits and addresses of its own', () => {
     assert.match(triggers[0].email_address, /^em[0-9a-z]{13}@mail\.example\.test$/);
   });
 
-  test('MILLRACE_TRUSTED_PROXIES: without it no forwarded address or host is believed', async () => {
+  test('MILLRACE_TRUSTED_PROXIES: without it no forwarded address or host is used', async () => {
     const answer = await fetch(`${service.url}/in/${endpointKey}`, {
       headers: { ...forwarded, 'x-forwarded-host': 'hooks.example.com' },
     });

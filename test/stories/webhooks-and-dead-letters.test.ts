@@ -285,7 +285,7 @@ forEachSharedService((fixture) => {
     assert.deepEqual(heard, ['unheard', 'heard']);
   });
 
-  test('who may read only the emitter sees what became of its events, but not what the receiver answered', async () => {
+  test('a user who may read only the emitter sees the outcome of its events, but not what the receiver answered', async () => {
     const { service } = fixture;
     await using receiver = await HttpReceiver.start({ answer: { status: 200, body: 'for the listener' } });
     const [admin, colleague, stranger] = [

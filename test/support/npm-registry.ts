@@ -19,7 +19,7 @@ export interface FakePackage {
   mode?: string;
   /** Instead of the registry's own address of the tarball. */
   tarball?: string;
-  /** Whoever asks for its tarball waits for ever. */
+  /** A request for its tarball waits for ever. */
   neverComes?: boolean;
 }
 

@@ -17,7 +17,7 @@ export type Decision = { login: string } | 'deny';
 
 /**
  * A real authorization server (oidc-provider) on 127.0.0.1: code flow with PKCE required, client credentials,
- * rotating refresh tokens, revocation. Nobody has to click: `decision` says who signs in, or that access is denied.
+ * rotating refresh tokens, revocation. No click is needed: `decision` says who signs in, or that access is denied.
  */
 export class OAuthProvider {
   readonly url: string;

@@ -58,7 +58,7 @@ export class OAuth1Provider {
     return this.receiver.close();
   }
 
-  /** An access token as if somebody had connected before. */
+  /** An access token as if a user had connected before. */
   addToken(): ProviderToken {
     const token = newToken('access');
     this.#tokens.set(token.key, token);

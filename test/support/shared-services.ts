@@ -5,7 +5,7 @@ import { borrowTestDatabase } from './databases.ts';
 import { Millrace } from './millrace.ts';
 import { createTempFolder } from './temp-folder.ts';
 
-/** Where a service runs that several test files use, and what it leaves to look at. */
+/** Where a service runs that several test files use, and what it leaves for inspection. */
 export interface SharedService {
   readonly url: string;
   readonly dataFolder: string;
