@@ -83,7 +83,7 @@ forEachStore((fixture) => {
     await fixture.store.transaction((tx) =>
       tx.deleteFrom('members').where('user_id', '=', 'u_maker').execute(),
     );
-    assert.deepEqual(await rightsOf('u_maker', id), missing, 'and now no member any more');
+    assert.deepEqual(await rightsOf('u_maker', id), missing, 'no longer a member');
     assert.deepEqual(await rightsOf('u_maker', personal.id), ['see', 'change']);
   });
 

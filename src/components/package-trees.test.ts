@@ -91,7 +91,7 @@ test('an install continues while a build waits for it, and ends when none does',
   assert.equal(stopped.aborted, true);
   done.resolve();
   await folderOf('a');
-  assert.equal(installs, 2, 'what nobody waited for is not handed out');
+  assert.equal(installs, 2, 'an install that no build waited for is not handed out');
 });
 
 test('of unused trees only a few stay, those used last', async () => {

@@ -61,7 +61,7 @@ describe('whose turn a lane is', () => {
 
     test('of one lane it is one node, of a shared one every node', async () => {
       const [one, two] = [await leasesOf('n1'), await leasesOf('n2')];
-      assert.equal(one.owns('dc_1'), false, 'nobody has asked yet');
+      assert.equal(one.owns('dc_1'), false, 'no job has been claimed yet');
       assert.deepEqual(await one.take(['dc_1']), new Set(['dc_1']));
       const shared = sharedLane('dc_1');
       assert.deepEqual(await two.take(['dc_1', 'dc_2', shared]), new Set(['dc_2', shared]));

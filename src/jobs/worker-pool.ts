@@ -230,7 +230,7 @@ export class WorkerPool {
       this.#poolFull = limit === 0;
       if (this.#poolFull || this.#draining) break;
       const laneMax = this.#places.laneMax();
-      // Before the claim, not after it: a lane that drains meanwhile has ended the jobs that would have told of it.
+      // Before the claim, not after it: a lane that drains meanwhile has ended the jobs that would have reported it.
       for (const [lane, running] of this.#places.runningByLane)
         if (running >= laneMax) this.#fullLanes.mark(lane);
       const claim = this.#claimOptions({ limit, laneMax });

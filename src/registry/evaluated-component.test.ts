@@ -16,7 +16,7 @@ function failed(status: 'load_failed' | 'timed_out', code?: string): DescribeOut
   return { status, error: { name: 'Error', message, stack: '', ...(code && { code }) }, logs: [] };
 }
 
-/** A component whose package has a native addon; `second` is what becomes of it with a stand-in. */
+/** A component whose package has a native addon; `second` is the outcome of the build with a stand-in. */
 function withAddon(second: (way: BuildWay) => DescribeOutcome | CallerError) {
   let outcome = failed('load_failed', 'ERR_DLOPEN_DISABLED');
   return buildAndEvaluate(

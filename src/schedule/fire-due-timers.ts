@@ -62,9 +62,9 @@ export async function fireDueTimers(
       const fired = await target.fire(tx, ticks, nowMs);
       done.push(fired);
       for (const [index, tick] of ticks.entries())
-        outcomes.set(tick, must(fired.outcomes[index], `what became of the tick of ${tick.timer.id}`));
+        outcomes.set(tick, must(fired.outcomes[index], `the outcome of the tick of ${tick.timer.id}`));
     }
-    const outcomeOf = (plan: TickPlan) => must(outcomes.get(plan), `what became of ${plan.timer.id}`);
+    const outcomeOf = (plan: TickPlan) => must(outcomes.get(plan), `the outcome of ${plan.timer.id}`);
     const [over, going] = partition(
       plans,
       (plan) => plan.nextAtMs === undefined || outcomeOf(plan).kind === 'gone',

@@ -253,7 +253,7 @@ forEachStore((fixture) => {
     assert.deepEqual(slow.events.toSorted(), named(kept).toSorted());
   });
 
-  test('what was pruned before another process told of it is a gap of that emitter', async () => {
+  test('what was pruned before another process reported it is a gap of that emitter', async () => {
     const node = createNode();
     await createEmitters('dc_1', 'dc_2');
     const reader = await node.open();

@@ -11,7 +11,7 @@ const pageRows = 100;
 export interface ResealOptions {
   store: Store;
   vault: Vault;
-  /** Told of each step when it is durable. */
+  /** Called for each step when it is durable. */
   progress(line: string): void;
 }
 
@@ -56,7 +56,7 @@ export class Resealing {
         const changed = await this.#resealPage(column, cells);
         if (changed === 0) continue;
         found += changed;
-        progress(`sealed ${this.resealed} values anew`);
+        progress(`resealed ${this.resealed} values`);
       } while (cells.length === pageRows);
     }
     return found;

@@ -80,7 +80,7 @@ forEachStore((fixture) => {
       tx.updateTable('accounts').set({ sealed: late }).where('id', '=', 'apn_o_1').execute(),
     );
     const done = await rotateDataKeys(tools(), null);
-    assert.equal(done.removed, 1, 'of u_2: somebody may just have read the late value of o_1');
+    assert.equal(done.removed, 1, 'of u_2: a process may just have read the late value of o_1');
     await checkAll(['u_2']);
     assert.ok((await keys('o_1')).some(({ key_id }) => key_id === oldest.key_id));
     clock.step(hourMs + 1);
@@ -204,7 +204,7 @@ forEachStore((fixture) => {
     await assert.rejects(rotateDataKeys(tools(), 'o_1'), { code: 'conflict', message: /without --owner/ });
     await checkAll();
     const done = await rotateDataKeys(tools(), null);
-    assert.equal(done.newKeys, 0, 'it goes on with the keys that are there');
+    assert.equal(done.newKeys, 0, 'it continues with the existing keys');
     assert.deepEqual(
       (await keys()).map(({ key_id }) => key_id),
       between.map(({ key_id }) => key_id),

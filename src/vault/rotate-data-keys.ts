@@ -26,7 +26,7 @@ export interface DataRotationOptions {
   store: Store;
   vault: Vault;
   clock: Clock;
-  /** Told of each step when it is durable. */
+  /** Called for each step when it is durable. */
   progress(line: string): void;
 }
 
@@ -86,7 +86,7 @@ async function begin(
     await putRotation(tx, row);
     return { rotation: row, isNew: true };
   });
-  progress(isNew ? 'the rotation has begun' : 'going on with the rotation');
+  progress(isNew ? 'the rotation has begun' : 'continuing the rotation');
   return rotation;
 }
 

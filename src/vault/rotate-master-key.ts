@@ -30,7 +30,7 @@ export interface MasterRotationOptions {
   store: Store;
   clock: Clock;
   keys: MasterKeySettings;
-  /** Told of each step when it is durable. */
+  /** Called for each step when it is durable. */
   progress(line: string): void;
 }
 
@@ -111,7 +111,7 @@ async function begin(options: MasterRotationOptions): Promise<Target> {
           'MILLRACE_NEW_ENCRYPTION_KEY, or bring back its file',
       );
     }
-    progress(`going on with the rotation to ${found.key_id}`);
+    progress(`continuing the rotation to ${found.key_id}`);
     return { to, from: to === current ? undefined : current, isDone: false };
   }
   if (next?.masterKeyId === current.masterKeyId)
@@ -197,7 +197,7 @@ async function rewrapAll(
       for (const { key, was } of changes) await updateWrapped(tx, key, was);
     });
     seen += changes.length;
-    progress(`wrapped ${seen - lost.length} data keys anew`);
+    progress(`rewrapped ${seen - lost.length} data keys`);
   }
 }
 

@@ -304,8 +304,8 @@ function Replays({ source, mayWrite }: { source: Source; mayWrite: boolean }) {
         <Empty title="No events of this source were sent again yet">
           <p>
             {mayWrite
-              ? 'Choose some above; how far it has come, and what came of it, appears here.'
-              : 'How far each has come, and what came of it, appears here.'}
+              ? 'Choose events above; the progress and the outcome of each replay appear here.'
+              : 'The progress and the outcome of each replay appear here.'}
           </p>
         </Empty>
       )}

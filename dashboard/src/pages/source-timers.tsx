@@ -132,7 +132,7 @@ function lookOf({ outcome, run }: SourceTick): { name: string; tone: string } {
 
 function Ledger({ rows, hasNames }: { rows: readonly SourceTick[]; hasNames: boolean }) {
   return (
-    <ol className="ledger card flush" aria-label="What became of each planned run">
+    <ol className="ledger card flush" aria-label="Outcome of each planned run">
       {rows.map((tick) => {
         const { name, tone } = lookOf(tick);
         return (

@@ -90,7 +90,7 @@ function Known({ delivery, mayWrite }: { delivery: Delivery; mayWrite: boolean }
       {webhook !== undefined && (
         <div>
           <pre className="quoted">{requestHead(delivery, webhook.url)}</pre>
-          <p className="hint">Each attempt has a timestamp and signatures of its own besides.</p>
+          <p className="hint">In addition, each attempt has a timestamp and signatures of its own.</p>
         </div>
       )}
       {'event' in delivery ? (

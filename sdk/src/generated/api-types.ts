@@ -1229,7 +1229,7 @@ export interface FlowNode {
   emitted: FlowFigures | null;
   /** Of a workflow */
   runs: FlowFigures | null;
-  /** What starts runs of a workflow besides subscriptions */
+  /** What starts runs of a workflow apart from subscriptions */
   triggers: ({
     /** hi_…, ti_… or ei_… */
     id: string;
@@ -3137,7 +3137,7 @@ export interface ConfigureComponentBody {
       type: string;
     }[];
   };
-  /** dyp_…; need not be sent, since dynamic props are computed anew */
+  /** dyp_…; need not be sent, since dynamic props are computed again */
   dynamic_props_id?: string;
   /** 1 to 300 characters */
   prop_name: string;
@@ -3197,7 +3197,7 @@ export interface ReloadComponentPropsBody {
       type: string;
     }[];
   };
-  /** dyp_…; need not be sent, since dynamic props are computed anew */
+  /** dyp_…; need not be sent, since dynamic props are computed again */
   dynamic_props_id?: string;
 }
 
@@ -3243,7 +3243,7 @@ export interface RunActionBody {
   configured_props?: Record<string, unknown>;
   /** Longest it may take; default 60 (integer, 1 to 300) */
   timeout_seconds?: number;
-  /** As POST /components/props answered them. Not needed: they are computed anew from configured_props */
+  /** As POST /components/props answered them. Not needed: they are computed again from configured_props */
   dynamic_props?: Record<string, unknown>;
 }
 

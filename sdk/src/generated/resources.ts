@@ -1064,9 +1064,9 @@ export class Accounts {
   /**
    * Test a connected account now, with the test request of its app.
    *
-   * `healthy`, `error` and `checked_at` say what came of it. For who may use the account. An app without a
-   * test request leaves the account as it is, and a dead account is not tested. Of MySQL, SSH and plain TCP
-   * only whether a server answers is tested, not the login.
+   * `healthy`, `error` and `checked_at` have the result. For users who may use the account. An app without
+   * a test request leaves the account as it is, and a dead account is not tested. Of MySQL, SSH and plain
+   * TCP only whether a server answers is tested, not the login.
    *
    * `POST /v1/accounts/{id}/test`
    * @param accountId apn_…
@@ -1669,7 +1669,7 @@ export class Workflows {
   }
 
   /**
-   * What became of each planned run of the timer triggers of a workflow, newest first.
+   * Outcomes of the planned runs of the timer triggers of a workflow, newest first.
    *
    * `GET /v1/workflows/{id}/ticks`
    * @param workflowId p_…
@@ -1904,7 +1904,7 @@ export class Sources {
   }
 
   /**
-   * What became of each planned run of a timer source, newest first.
+   * Outcomes of the planned runs of a timer source, newest first.
    *
    * `GET /v1/sources/{id}/ticks`
    * @param sourceId dc_…

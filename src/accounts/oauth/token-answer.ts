@@ -39,9 +39,9 @@ function conformAnswer(
 ): Record<string, unknown> {
   // What stands beside the token belongs to it: Slack answers with the tokens of a bot and of a user.
   const beside = parentAt(raw, settings.accessTokenPath) as Record<string, unknown>;
-  const besides = beside === raw || typeof raw.access_token === 'string' ? [beside] : [beside, raw];
+  const places = beside === raw || typeof raw.access_token === 'string' ? [beside] : [beside, raw];
   const field = (name: string): unknown =>
-    besides.find((object) => Object.hasOwn(object, name) && object[name] !== null)?.[name];
+    places.find((object) => Object.hasOwn(object, name) && object[name] !== null)?.[name];
   const refreshToken = field('refresh_token');
   const expiresIn = secondsOf(field('expires_in'));
   const scope = scopeText(field('scope'));

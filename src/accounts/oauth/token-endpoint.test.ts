@@ -195,7 +195,7 @@ describe('a token endpoint', () => {
     ['scopes in an array', {}, { access_token: 'at', scope: ['x', 'y z'] }, { scopes: ['x', 'y', 'z'] }],
     ['an empty refresh token', {}, { access_token: 'at', refresh_token: '' }, {}],
     ['a form', {}, 'access_token=at&scope=x&refresh_token=r', { scopes: ['x'], refreshToken: 'r' }],
-    ['an id_token nobody asked for', {}, { access_token: 'at', id_token: 'no token at all' }, {}],
+    ['an unrequested id_token', {}, { access_token: 'at', id_token: 'no token at all' }, {}],
     [
       'tokens of a bot and of a user',
       { access_token_path: 'authed_user.access_token', response_fields: { team: 'team.id' } },

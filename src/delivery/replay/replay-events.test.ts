@@ -33,7 +33,7 @@ class Setting {
   readonly clock = new TestClock();
   readonly replays: ReplayQueue;
   readonly finder: SubscriberFinder;
-  /** Listeners that were told of. */
+  /** Listeners that were reported. */
   readonly left: string[] = [];
 
   constructor(store: Store) {

@@ -87,7 +87,7 @@ export function actionRoutes(app: App, { store, actionRunner }: ActionRouteOptio
           dynamic_props: Type.Optional(
             Type.Record(Type.String(), Type.Unknown(), {
               description:
-                'As POST /components/props answered them. Not needed: they are computed anew from configured_props',
+                'As POST /components/props answered them. Not needed: they are computed again from configured_props',
             }),
           ),
         }),

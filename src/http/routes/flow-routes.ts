@@ -53,7 +53,7 @@ const FlowNodeShape = Type.Object({
       cron: nullable(Type.String()),
       ...figureFields,
     }),
-    { description: 'What starts runs of a workflow besides subscriptions' },
+    { description: 'What starts runs of a workflow apart from subscriptions' },
   ),
   unhealthy_accounts: Type.Integer({ description: 'That it uses' }),
   dead_letters: Type.Integer({

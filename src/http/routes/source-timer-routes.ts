@@ -71,7 +71,7 @@ export function sourceTimerRoutes(app: App, { store }: SourceTimerRouteOptions):
       schema: {
         operationId: 'listSourceTicks',
         tags: ['sources', 'addition'],
-        summary: 'What became of each planned run of a timer source, newest first',
+        summary: 'Outcomes of the planned runs of a timer source, newest first',
         params: IdParams('dc_…'),
         querystring: PageQuery,
         response: { 200: PageOf(Tick) },

@@ -390,7 +390,7 @@ export class RunEngine {
 const unknownError: StepError = { code: 'Error', msg: '', stack: '' };
 const quotaUsedUp: StepError = {
   code: 'Quota Exceeded',
-  msg: 'the daily quota of the owner is used up; it counts anew at 00:00 UTC',
+  msg: 'the daily quota of the owner is used up; it is reset at 00:00 UTC',
   stack: '',
 };
 

@@ -216,7 +216,7 @@ export class WorkflowRuns implements JobHandler {
     const { run_id: runId, workflow_id: workflowId } = job.payload as JobPayloads['run_workflow'];
     const error = {
       code: 'InternalFailure',
-      msg: `the service ended ${blamesMax} times while nothing but this run went on there; it will not be run again`,
+      msg: `the service ended ${blamesMax} times while nothing but this run was under way there; it will not be run again`,
       stack: '',
     };
     const stored = await endRunOutside(
