@@ -195,7 +195,7 @@ forEachStore((fixture) => {
     const interrupted = {
       ...tools(),
       progress: (line: string) => {
-        if (line.startsWith('sealed')) throw new Error('interrupted');
+        if (line.startsWith('resealed')) throw new Error('interrupted');
       },
     };
     await assert.rejects(rotateDataKeys(interrupted, null), /interrupted/);

@@ -124,7 +124,7 @@ forEachStore((fixture) => {
     await opensAll(vaultOf(keyA));
   });
 
-  for (const step of ['the new key', 'the rotation', 'wrapped', 'swapped'])
+  for (const step of ['the new key', 'the rotation', 'rewrapped', 'swapped'])
     test(`interrupted after a step (${step}), the service does not start until it is run again, which finishes it`, async () => {
       const old = await fillUnderFile();
       failsAt = step === 'swapped' ? keyFilePath(dataFolder) : step;
@@ -151,7 +151,7 @@ forEachStore((fixture) => {
 
   test('killed between the two names of the old file and the swap, it continues', async () => {
     const old = await fillUnderFile();
-    failsAt = 'wrapped';
+    failsAt = 'rewrapped';
     await assert.rejects(rotate(), /interrupted/);
     await copyFile(keyFilePath(dataFolder), `${keyFilePath(dataFolder)}.${old.masterKeyId}`);
     failsAt = undefined;
@@ -269,7 +269,7 @@ forEachStore((fixture) => {
 
   test('the key of an interrupted rotation that is gone is said to be missing, and nothing is made in its place', async () => {
     await fillUnderFile();
-    failsAt = 'wrapped';
+    failsAt = 'rewrapped';
     await assert.rejects(rotate(), /interrupted/);
     failsAt = undefined;
     const away = join(dirname(dataFolder), 'elsewhere');
