@@ -152,7 +152,7 @@ function isSame(given: unknown, own: unknown): boolean {
   return timingSafeEqual(digest(given), digest(own));
 }
 
-/** Of one length whatever the text, as the comparison wants it. */
+/** A digest has one length for any text, as the comparison in constant time needs. */
 function digest(text: string): Buffer {
   return createHash('sha256').update(text).digest();
 }

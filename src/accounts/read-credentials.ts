@@ -42,7 +42,7 @@ export class CredentialReader {
     throw notFound('account', id);
   }
 
-  /** Of those accounts that the caller may change; what cannot be opened is not among them, and the log says why. */
+  /** Credentials of those accounts that the caller may change; accounts that cannot be opened are left out, and the log says why. */
   async readSome(caller: Caller, accounts: readonly Account[]): Promise<Map<string, OpenedAccount>> {
     const owners = await ownersOf(this.#store.read, caller);
     const readable = accounts.filter((account) => mayChange(owners, caller, account));

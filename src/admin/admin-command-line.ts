@@ -58,7 +58,7 @@ export interface AdminContext extends OfflineContext {
 
 export interface OfflineContext {
   clock: Clock;
-  /** Of this program. */
+  /** The version of this program. */
   version: string;
   settings: Settings;
   /** For npm's own configuration. */

@@ -57,12 +57,12 @@ export interface BuildOptions {
   ownerId: string;
   /** Absent: inline where that can work. */
   form?: BundleForm;
-  /** Of the form 'tree': packages whose native addon something stands in for, where addons are refused. */
+  /** In the form 'tree': packages whose native addon is replaced by a stand-in where addons are refused. */
   standIns?: readonly string[];
   /** Takes no bundle of an earlier build. */
   rebuild?: boolean;
   /**
-   * Of the form 'tree': has all packages that the package.json above declares, as other components of it do that are
+   * In the form 'tree': has all packages that the package.json above declares, as other components of it do that are
    * built too; where they can be had.
    */
   allDeclared?: boolean;
@@ -314,7 +314,7 @@ class ProcessBuilder implements ComponentBuilder {
     if (fresh !== null) return fresh;
     const { packagesMax, packageFilesMax, packageBytesMax } = this.#limits;
     const install: InstallTree = async (folder, signal, place) => {
-      // Of its own: other builds may wait for the same packages.
+      // The install has a time limit of its own: other builds may wait for the same packages.
       const time = this.#timeFor('installing the npm packages of the component', signal);
       const request = {
         ...{ type: 'install' as const, folder, nowMs: this.#clock.now() },
@@ -485,7 +485,7 @@ type Bundled = { code: string; format: BundleFormat };
 interface Build extends BuildInput {
   allDeclared: boolean;
   time: BuildTime;
-  /** Of `time`. */
+  /** The signal of `time`. */
   signal: AbortSignal;
   buildsFolder: string;
 }

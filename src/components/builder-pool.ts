@@ -35,7 +35,7 @@ interface Waiting {
 interface PoolOptions<P> {
   start: () => Promise<P>;
   concurrency: number;
-  /** Of one owner. */
+  /** Maximum of waiting uses of one owner. */
   waitingMax: number;
   waitMaxMs?: number;
   /** The subject of the messages about the line: `components wait to be built`. */
@@ -44,7 +44,7 @@ interface PoolOptions<P> {
 }
 
 interface UseOptions {
-  /** Whose turn it is; absent: all such uses are of one owner. */
+  /** The owner whose turn the use takes; absent: all such uses count as those of one owner. */
   ownerId?: string;
   /** Says that the process is not to blame for an error. */
   isReusableAfter?: (error: unknown) => boolean;

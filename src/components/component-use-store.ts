@@ -104,7 +104,7 @@ export async function recordUsesUnderWay(
 export interface UnusedComponents {
   /** Last used before then. */
   beforeMs: number;
-  /** Of this owner alone, those beyond its `keep` last used ones. */
+  /** Restricts the result to those of this owner beyond its `keep` last used ones. */
   beyond?: { ownerId: string; keep: number };
   limit: number;
   instanceOwnerId: string;

@@ -14,7 +14,7 @@ export interface BuildInput {
   form: BundleForm | undefined;
   standIns: readonly string[];
   language: string | undefined;
-  /** Of the builder (`readBuilderVersion`). */
+  /** The version of the builder (`readBuilderVersion`). */
   version: string;
   /** Takes no bundle of an earlier build. */
   rebuild: boolean;

@@ -17,7 +17,7 @@ const filesAtATime = 64;
 export interface PackageTree extends Installed {
   folder: string;
   files: number;
-  /** Of those that are JavaScript. */
+  /** Bytes of the JavaScript files. */
   codeBytes: number;
 }
 

@@ -208,7 +208,7 @@ export class DeliveryPruner {
   async #remove(listenerId: string, group: EndedGroup, ids: readonly string[]): Promise<void> {
     await this.#store.transaction(async (tx) => {
       const removed = await removeDeliveries(tx, ids, statesOf[group]);
-      // That there were more stays visible.
+      // The number of removed records stays visible.
       if (group === 'dead' && removed > 0 && listenerId.startsWith('wh_'))
         await addRemovedRecords(tx, listenerId, removed);
     });

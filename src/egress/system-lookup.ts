@@ -42,7 +42,7 @@ export function systemLookup(options: SystemLookupOptions = {}): LookupAll {
     inTime(limitMs, hostname, async (isOver) => {
       const inTurn = () =>
         queue.run(asker, async () => {
-          // Who asked has gone long ago: no thread for that.
+          // The caller gave up long ago, so the look-up gets no thread.
           if (isOver()) throw failure('EAI_AGAIN', hostname);
           return threaded(hostname);
         });

@@ -29,7 +29,7 @@ declare module 'fastify' {
     refusesTokens?: boolean;
     /** What only the admin of the instance may do, for the error message. Required on routes for the admin of the instance. */
     adminMay?: string;
-    /** Of a public route: a key that is sent says who asks. */
+    /** For a public route: a key that is sent identifies the caller. */
     takesKey?: boolean;
     /** A page of the dashboard: no operation, so a request for its path with another method gets no hint of it. */
     page?: boolean;
@@ -38,7 +38,7 @@ declare module 'fastify' {
   }
 }
 
-/** Who makes this request. Only for routes that are not public. */
+/** The caller of this request. Only for routes that are not public. */
 export function callerOf(request: Pick<FastifyRequest, 'caller'>): Caller {
   assert(request.caller !== null, 'a caller on an authenticated route');
   return request.caller;

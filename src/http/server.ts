@@ -114,7 +114,7 @@ export async function createServer(options: ServerOptions): Promise<App> {
   if (options.ingress !== undefined) {
     const { ingress } = options;
     await app.register(async (scope) => {
-      // Whose paths these are is a matter of users' sources; they are no operations of the API.
+      // These paths belong to users' sources, and are no operations of the API.
       scope.addHook('onRoute', (route) => {
         route.schema = { ...route.schema, hide: true };
       });

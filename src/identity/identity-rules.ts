@@ -2,7 +2,7 @@
 export const identityRules = {
   username: { minLength: 1, maxLength: 64, pattern: '^[A-Za-z0-9][A-Za-z0-9._-]*$' },
   email: { minLength: 3, maxLength: 254, pattern: '^[^\\s@]+@[^\\s@]+$' },
-  /** Of workspaces and projects. */
+  /** Names of workspaces and projects. */
   name: { minLength: 1, maxLength: 200 },
   orgname: { minLength: 1, maxLength: 64, pattern: '^[a-z0-9]+(-[a-z0-9]+)*$' },
   keyName: { maxLength: 100 },

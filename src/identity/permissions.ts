@@ -4,7 +4,7 @@ import type { Role } from '#storage/tables/identity-tables.ts';
 import { isRole } from './membership.ts';
 import { listMembershipsOf } from './workspace-store.ts';
 
-/** Who makes a request. `isAdmin` is about the instance (creating users), never about other tenants' resources. */
+/** The caller of a request. `isAdmin` is about the instance (creating users), never about other tenants' resources. */
 export interface Caller {
   /** u_… of a person; for an access token oac_… of its OAuth client, which owns nothing itself. */
   userId: string;

@@ -29,7 +29,7 @@ export interface IngressOptions {
   starter: WorkflowStarter;
   resumer: LinkTarget;
   uploads: UploadedBodies;
-  /** Of requests with an `Idempotency-Key`. */
+  /** The answers to requests with an `Idempotency-Key`. */
   answers: KeptAnswers;
   accessTokens: AccessTokens;
   bodyBytesMax: number;

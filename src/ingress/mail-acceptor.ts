@@ -60,7 +60,7 @@ export class MailAcceptor {
     files: FileKeeper;
     parser: MailParser;
     clock: Clock;
-    /** Of the addresses; lower case. */
+    /** The domain of the addresses, in lower case. */
     domain: () => string;
     /** Whether an owner has quota for one more run. */
     mayRun: (ownerId: string) => boolean | Promise<boolean>;
@@ -74,7 +74,7 @@ export class MailAcceptor {
     this.#mayRun = options.mayRun;
   }
 
-  /** Who an address belongs to. Throws `MailRefusal`: unknown, inactive, or over quota. */
+  /** Finds the workflow of an address. Throws `MailRefusal`: unknown, inactive, or over quota. */
   async findTarget(address: string): Promise<MailTarget> {
     const recipient = readRecipient(this.#domain(), address);
     const unknown = () => new MailRefusal(550, 'No such address');

@@ -25,7 +25,7 @@ const firstBytes = 64 * 1024;
 export class MailBuffer {
   /** Why nothing is kept; undefined while all is well. */
   refused: 'too_large' | 'no_room' | undefined;
-  /** Of the mail so far, kept or not. */
+  /** Bytes of the mail so far, kept or not. */
   length = 0;
   readonly #memory: MailMemory;
   readonly #bytesMax: number;

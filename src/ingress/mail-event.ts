@@ -11,7 +11,7 @@ const fullSize = {
   text: 100_000,
   html: 150_000,
   headers: 48_000,
-  /** Of the texts of all attachments. */
+  /** Maximum of the texts of all attachments. */
   attachmentBytes: 60_000,
 };
 
@@ -121,7 +121,7 @@ function bodyText(
   return { value, truncated: text.whole !== null || value.length < text.head.length };
 }
 
-/** Of one field outside `headers`, so that many long ones cannot fill the event. */
+/** Maximum of one field outside `headers`, so that many long ones cannot fill the event. */
 const fieldCharacters = 4_000;
 
 function textOf(value: unknown, part: number): string | null {

@@ -6,7 +6,7 @@ import type { ParsedMail } from './parse-mail.ts';
 
 /** Mails parsed at once. What waits for its turn is bounded by the bytes of mails that are held (mail-buffer.ts). */
 const threadsMax = 2;
-/** Of mails larger than this one is parsed at a time: a hostile one takes many times its size. */
+/** Mails larger than this are parsed one at a time: a hostile one takes many times its size. */
 const smallBytes = 2 * 1024 * 1024;
 /** Heap of a thread: a mail of millions of tiny parts ends its thread, not the service. */
 const heapMbMax = 384;

@@ -17,9 +17,9 @@ const nestingMax = 64;
 const linesMax = 500_000;
 /** Attachments that are handed on; all of them are in the raw mail. */
 export const attachmentsMax = 100;
-/** Of a text: what is handed on as a string. The whole is there as bytes when it is longer. */
+/** Characters of a text that are passed on as a string. A longer text is passed on as bytes too. */
 export const textHeadMax = 150_000;
-/** Of one header field. */
+/** Maximum of one header field. */
 const headerCharactersMax = 8_000;
 /** Addresses of one header field. */
 const addressesMax = 200;

@@ -11,14 +11,14 @@ import { openTriggerAuth, type TriggerAuth } from '#workflows/definitions/trigge
 import { findTriggerByKey } from '#workflows/definitions/trigger-store.ts';
 import { findWorkflow, goneWorkflows } from '#workflows/definitions/workflow-store.ts';
 
-/** Who a request to an endpoint is for. */
+/** The source or workflow that gets the requests to an endpoint. */
 export type Endpoint = SourceEndpoint | WorkflowEndpoint;
 
 export interface SourceEndpoint {
   kind: 'source';
   sourceId: string;
   ownerId: string;
-  /** Of its runs. */
+  /** The lane of its runs. */
   lane: string;
   /** The component replies itself (`customResponse`). */
   customResponse: boolean;

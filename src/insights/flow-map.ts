@@ -23,7 +23,7 @@ import {
   unhealthyAccountsByUser,
 } from './flow-store.ts';
 
-/** Of an answer. */
+/** Maximum of nodes in an answer. */
 export const flowNodesMax = 400;
 export const flowEdgesMax = 800;
 /** Edges of the thing that is asked for by its id: the rest is there for what surrounds it. */
@@ -61,7 +61,7 @@ export interface FlowNode {
   health: Health | null;
   /** Emitted on the channel for data; `failed`: on $errors. */
   emitted: FlowFigures | null;
-  /** Of a workflow. */
+  /** The runs of a workflow; null for other objects. */
   runs: FlowFigures | null;
   triggers: {
     id: string;

@@ -13,7 +13,7 @@ export interface Recent {
   part: string | null;
   /** Rows of this part that were looked at. */
   looked: number;
-  /** Of them, within the last minute. */
+  /** The part of them within the last minute. */
   lastMinute: number;
   failed: number;
   firstMs: number;

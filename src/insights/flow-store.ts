@@ -178,7 +178,7 @@ export interface FlowThing {
   /** Null: a webhook without one. */
   name: string | null;
   state: (typeof flowStates)[number];
-  /** Of a workflow. */
+  /** The project of a workflow. */
   project_id: string | null;
 }
 

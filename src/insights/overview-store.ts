@@ -5,7 +5,7 @@ import type { DeliveryState } from '#storage/tables/delivery-tables.ts';
 export const countedMax = 1000;
 /** Due rows that are looked through at most, over all owners. */
 const lookedThroughMax = 10_000;
-/** Of each kind of thing that needs attention, so many are named. */
+/** Maximum of objects of each kind that are named as needing attention. */
 export const namedMax = 5;
 /** Failed deliveries, without those that a user cancelled. */
 const failedStates: readonly DeliveryState[] = ['failed', 'blocked', 'dropped', 'expired'];

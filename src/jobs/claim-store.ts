@@ -8,7 +8,7 @@ import { isSharedLane } from './shared-lane.ts';
 
 export interface ClaimOptions {
   node: string;
-  /** Whose turn lanes are: claiming a job of a lane without a holder makes this node its holder. */
+  /** The turns of lanes: claiming a job of a lane without a holder makes this node its holder. */
   lanes: Pick<LaneLeases, 'taking' | 'mayTake'>;
   kinds: readonly JobKind[];
   limit: number;
@@ -138,7 +138,7 @@ function dueJobs(tx: Tx, options: ClaimOptions, losses: '<' | '>=' = '<') {
     .orderBy('id');
 }
 
-/** Of `candidates`, in their order, those that this node may run now; takes their places in `laneRoom`. */
+/** Returns those of `candidates`, in their order, that this node may run now; takes their places in `laneRoom`. */
 async function claimable(
   store: Store,
   tx: Tx,
@@ -163,7 +163,7 @@ async function claimable(
   return chosen;
 }
 
-/** Of `lanes`, those that are another node's, or are being handed to one. */
+/** Returns those of `lanes` that another node has, or is being handed. */
 async function lanesElsewhere(
   store: Store,
   tx: Tx,

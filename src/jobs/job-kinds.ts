@@ -14,7 +14,7 @@ export interface JobPayloads {
     reply_to?: string;
     /** The idempotency key of the request, when its reply is to be kept. */
     key_id?: string;
-    /** Of that reply only the status is to be kept (`x-pd-nostore`). */
+    /** Only the status of that reply may be kept (`x-pd-nostore`). */
     is_private?: true;
     /** The planned run of a timer that this is: the ledger records how it ended. */
     tick?: { timer_id: string; planned_ms: number };
@@ -59,7 +59,7 @@ export interface JobPayloads {
     event: string;
     /** Sources up to this id have it. */
     after: string;
-    /** Of these sources, which had too much waiting; absent: of all. */
+    /** Only these sources, which had too many waiting runs; absent: all. */
     only?: string[];
   };
   /** Runs a workflow from its first unfinished step on; the job has the id of the run. */

@@ -18,7 +18,7 @@ export interface LeasedJob {
   /** How often there was evidence that it is at fault; absent: never. */
   blames?: number;
   payload: JobPayloads[JobKind];
-  /** Of the payload, roughly. */
+  /** The approximate size of the payload. */
   bytes: number;
   createdAtMs: number;
   /** A caller waits for its reply in this process, so no other node may run it. */
@@ -201,7 +201,7 @@ export async function requeueJob(
     .set((set) => ({
       ...(options.state === 'quarantined' ? { id: quarantinedId(options.nowMs) } : {}),
       state: options.state,
-      // Of a quarantined job: who has to tell its handler.
+      // The node that has to report a quarantined job to its handler.
       lease_node: options.state === 'quarantined' ? node : null,
       run_at_ms: options.runAtMs,
       error: storableError(options.error),

@@ -3,7 +3,7 @@ import type { Db, Tx } from '#storage/store.ts';
 import type { Tables } from '#storage/tables.ts';
 import { running } from './job-store.ts';
 
-/** Of `lanes`, those that another node has. */
+/** Returns those of `lanes` that another node has. */
 export async function lanesOfOthers(
   db: Db | Tx,
   node: string,

@@ -92,7 +92,7 @@ export class LaneLeases {
     return this.#inTurn(async () => {
       let taken = new Set<string>();
       const result = await this.#store.transaction((tx) => {
-        // Of an attempt that the store made again, only the last counts.
+        // If the store repeats the transaction, only the last attempt counts.
         taken = new Set();
         return work(tx, async (lanes) => {
           const own = lanes.filter((lane) => this.owns(lane));
@@ -109,7 +109,7 @@ export class LaneLeases {
     });
   }
 
-  /** Of `lanes`, those that this node has, or could take, now. */
+  /** Returns those of `lanes` that this node has, or could take, now. */
   async take(lanes: readonly string[]): Promise<Set<string>> {
     const own = new Set(lanes.filter((lane) => this.owns(lane)));
     const others = lanes.filter((lane) => !own.has(lane));

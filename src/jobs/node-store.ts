@@ -165,7 +165,7 @@ export async function recoverExpired(
         .set((set) => ({
           id: quarantinedId(options.nowMs),
           state: 'quarantined',
-          // Who has to tell its handler.
+          // The node that has to report the job to its handler.
           lease_node: options.node,
           error: 'the service ended each time that it ran there alone',
           blames: set('blames', '+', set.ref('alone')),

@@ -4,7 +4,7 @@ import type { LeasedJob } from './job-store.ts';
 export const runningMax = 2048;
 /** And the bytes of their payloads. */
 const runningBytesMax = 256 * 1024 * 1024;
-/** Of one lane: enough to keep it busy, and to take a burst without the way through the store. */
+/** Maximum of one lane: enough to keep it busy, and to take a burst without going through the store. */
 export const runningPerLaneMax = 128;
 /**
  * A lane gets at most this part of the room that is left: lanes of slow sources, each with a backlog, can then never

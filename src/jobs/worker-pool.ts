@@ -30,7 +30,7 @@ export const pollMs = 1_000;
 /** Claims due jobs, runs them, and keeps this node's lease. Drains on stop. */
 export class WorkerPool {
   readonly node: string;
-  /** Whose turn each lane is, where there are other nodes. */
+  /** The turns of lanes, where there are other nodes. */
   readonly lanes: LaneLeases;
   readonly #store: Store;
   readonly #jobs: JobRegistry;
@@ -55,7 +55,7 @@ export class WorkerPool {
   readonly #stop = new AbortController();
   /** Aborted when this node learns that it lost its lease. */
   #lease = new AbortController();
-  /** Of the jobs that begin now. */
+  /** The signal of jobs that begin now. */
   #signal = AbortSignal.any([this.#stop.signal, this.#lease.signal]);
   #draining = false;
   #stopping: Promise<void> | undefined;
@@ -63,7 +63,7 @@ export class WorkerPool {
   constructor(options: {
     node: string;
     store: Store;
-    /** Who does the jobs; complete when the pool starts. */
+    /** The handlers of jobs; complete when the pool starts. */
     jobs: JobRegistry;
     clock: Clock;
     logger: Logger;

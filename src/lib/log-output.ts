@@ -60,7 +60,7 @@ export class LogOutput {
     if (this.#full) {
       this.#dropped += 1;
     } else {
-      // Of lines that the descriptor refused; the next one is the first sign that it may take some again.
+      // Reports the lines that the descriptor refused; the next write shows whether it takes lines again.
       this.#addNotice();
       this.#add({ text: line, lines: 1 });
     }

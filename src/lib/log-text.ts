@@ -36,7 +36,7 @@ function parse(line: string): Record<string, unknown> | undefined {
   }
 }
 
-/** Of the machine, as the clock on its wall: a terminal is looked at now, where the machine stands. */
+/** The local time of day of the machine: a terminal is read now, and where the machine is. */
 function clockTime(time: unknown): string {
   const date = new Date(String(time));
   return Number.isNaN(date.getTime()) ? '' : date.toTimeString().slice(0, 8);

@@ -17,7 +17,7 @@ export interface QuotaDefaults extends Quotas {
 export interface OwnerLimits {
   /** With work. */
   processesMax?: number;
-  /** Of all its processes together. */
+  /** Memory of all its processes together. */
   memoryMbMax?: number;
 }
 

@@ -39,7 +39,7 @@ export interface ComponentCheckOptions {
   builder: Pick<ComponentBuilder, 'build'>;
   /** Their calls may connect nowhere: there is no account, and the user did not ask to reach a vendor. */
   processes: SharedProcesses;
-  /** Whose builds these are. */
+  /** The owner of the builds. */
   ownerId: string;
   /** Takes no bundle of an earlier run. */
   rebuild: boolean;

@@ -159,7 +159,7 @@ interface Searched {
   entry: ListedEntry;
   key: string;
   name: string;
-  /** Of the key, the name and the app. */
+  /** The words of the key, the name and the app. */
   words: ReadonlySet<string>;
   /** All of `words`. */
   names: string;

@@ -79,7 +79,7 @@ export async function buildAndEvaluate<Known extends { status: 'known' } = never
     if (again === undefined) return told;
     const hasFailed = !['described', 'known', 'cancelled'].includes(again.outcome.status);
     if (!hasFailed) return again;
-    // Of two failures the one of packages as files says more; a stand-in fails of its own accord, unless time ran out.
+    // Of two failures, that of packages as files is more informative, unless the stand-in itself failed, which a time-out does not prove.
     const isOfItself = way.standIns !== undefined && again.outcome.status !== 'timed_out';
     if (way.form === 'tree' && !isOfItself) told = again;
     made = again;

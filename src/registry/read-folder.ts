@@ -26,7 +26,7 @@ export async function readFolder(folder: string): Promise<PackageFile[]> {
     throw new CallerError('invalid_parameter', `there is no folder ${folder}`, { parameter: 'folder' });
   }
   const files: PackageFile[] = [];
-  /** Of what is no text. */
+  /** Paths of files that are not text. */
   const others: string[] = [];
   let bytes = 0;
   const take = (path: string, content: Buffer): void => {

@@ -27,7 +27,7 @@ export interface CheckedPackage {
 export interface CorpusOptions {
   /** Components that are checked at the same time. */
   concurrency: number;
-  /** Of keys; absent: all. */
+  /** Restricts the run to matching keys; absent: all. */
   only?: RegExp;
   onProgress?: (progress: CorpusProgress) => void;
 }

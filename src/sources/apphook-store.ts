@@ -81,7 +81,7 @@ export async function pageOfListeners(
     .limit(rowsPerRead)
     .execute();
   const last = rows.at(-1)?.source_id;
-  // Of the last one there may be more.
+  // There may be more rows of the last listener.
   const isWhole = rows.length < rowsPerRead;
   const whole = isWhole ? rows : rows.filter(({ source_id }) => source_id !== last);
   const matching = whole.filter(({ event_name }) =>

@@ -16,7 +16,7 @@ export const eventNamesMax = 1_000;
 export const eventNameCharactersMax = 255;
 /** `*` in one name: what each costs is paid for every event. */
 const starsMax = 10;
-/** Of the slug of an app. */
+/** Maximum length of the slug of an app. */
 export const appCharactersMax = 100;
 /** What a prop listens to that names nothing: all events of its app. */
 const everything = '*';

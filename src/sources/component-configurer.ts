@@ -70,7 +70,7 @@ export class ComponentConfigurer {
     resolver: Pick<ComponentResolver, 'resolveText'>;
     runner: Pick<Runner, 'call'>;
     context: DeploymentContext;
-    /** Of a run. */
+    /** The time limit of a run. */
     deadlineMs: number;
     nowMs: () => number;
   }) {

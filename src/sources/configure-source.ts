@@ -38,7 +38,7 @@ export interface Configured {
 interface Subject {
   source: SourceTable;
   component: ComponentTable;
-  /** Who asks: accounts of theirs may be put in, those of other people not. */
+  /** The caller: their own accounts may be used, those of other users not. */
   callerId: string;
 }
 

@@ -26,7 +26,7 @@ export interface Deployment {
   dynamicProps: Record<string, unknown> | undefined;
   /** Names this state of code, props and credentials: code is evaluated again for another one. */
   revision: string;
-  /** Whose code it may share processes with. */
+  /** The trust domain whose code it may share processes with. */
   trustDomain: string;
   /** Accounts whose credentials are in `props`. */
   accountIds: string[];

@@ -163,7 +163,7 @@ export function settleInvocations(options: {
   };
 }
 
-/** Of the lanes that `ends` need, those that this node has, and keeps until the transaction ends. */
+/** Returns those of the lanes that `ends` need which this node has, and keeps until the transaction ends. */
 async function keepTurns(
   store: Dialect,
   tx: Tx,

@@ -15,7 +15,7 @@ const laneIdleMs = 60_000;
 export interface Lane {
   sourceId: string;
   deployment: Promise<Deployment> | undefined;
-  /** Of the deployment, once it is loaded. */
+  /** The expiry of the deployment's tokens, once it is loaded. */
   freshUntilMs: number | null;
   db: Record<string, string> | undefined;
   epoch: number;

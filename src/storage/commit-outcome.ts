@@ -21,7 +21,7 @@ const askAgainMs = 100;
 /** For one question, and for the connection that it is asked on. */
 const askTimeoutMs = 5_000;
 
-/** Of several statements in one message the driver answers a list; Kysely takes the result of the last. */
+/** For several statements in one message the driver returns a list; Kysely takes the result of the last. */
 export function answerLast(client: pg.ClientBase): void {
   const query = client.query.bind(client) as (text: string, values?: unknown[]) => Promise<unknown>;
   Object.assign(client, {

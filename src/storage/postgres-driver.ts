@@ -30,7 +30,7 @@ export class StorePostgresDialect extends PostgresDialect {
 
 class StoreConnection implements DatabaseConnection {
   readonly inner: DatabaseConnection;
-  /** Of the transaction under way. */
+  /** The id of the transaction under way. */
   transaction: TransactionId | undefined;
 
   constructor(inner: DatabaseConnection) {

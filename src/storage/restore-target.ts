@@ -93,7 +93,7 @@ async function countUsers(options: { databaseUrl: string; folder: string }): Pro
 /** A file beside the store is filled, and takes its place by being renamed. */
 async function replaceSqlite(folder: string, work: RestoreWork): Promise<string | undefined> {
   const draftFolder = join(folder, 'restoring');
-  // Of a restore that was killed.
+  // Removes the draft of a restore that was killed.
   await rm(draftFolder, { recursive: true, force: true });
   try {
     const first = await openSqliteStore({ folder: draftFolder, migrations: known(work.migrations) });

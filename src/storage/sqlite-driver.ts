@@ -34,7 +34,7 @@ export class SqliteThreadDriver implements Driver {
   readonly #connection: SqliteConnection;
   #turn: Promise<void> = Promise.resolve();
   #endTurn: (() => void) | undefined;
-  /** Of the transaction under way: not sent yet. */
+  /** Statements of the transaction under way that are not sent yet. */
   #deferred: SqliteStatement[] = [];
   /** Whether the thread knows of the transaction. */
   #begun = false;

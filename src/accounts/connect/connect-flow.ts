@@ -21,7 +21,7 @@ export type ConnectStep =
   | {
       kind: 'form';
       app: AppDefinition;
-      /** Who gets the account: a sentence. */
+      /** A sentence that names the owner of the account. */
       asks: string;
       asked: CustomField[];
       /** What is shown in the inputs; never a secret. */

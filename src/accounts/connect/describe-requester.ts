@@ -17,7 +17,7 @@ export async function describeRequester(
   if (flow.owner_id === flow.user_id)
     return `${who} asks for this. The account will be theirs: they can use it, and read its tokens.`;
   const workspace = await findWorkspace(db, flow.owner_id);
-  // Who may read an account that is connected again is who made it, and not who asks now.
+  // An account that is connected again can be read by its creator, and not by the user who asks now.
   const account = flow.account_id === null ? undefined : await findAccount(db, flow.account_id);
   const maker = account === undefined ? who : ((await nameOf(db, account.user_id)) ?? 'who made it');
   return (

@@ -17,7 +17,7 @@ import type { ConnectFlow } from './connect-flow-store.ts';
 export interface Gained {
   credentials: Record<string, unknown>;
   grant: AccountGrant;
-  /** Who it is at the provider. */
+  /** The id of the user at the provider. */
   uid: string | undefined;
 }
 
@@ -111,7 +111,7 @@ async function audit(
   });
 }
 
-/** Who made the link, as they are now: a user, or an OAuth client of a workspace. Undefined when they are gone. */
+/** The maker of the link, with present rights: a user, or an OAuth client of a workspace. Undefined when it is gone. */
 async function callerOfFlow(db: Db, flow: ConnectFlow): Promise<Caller | undefined> {
   if (flow.user_id.startsWith('oac_')) {
     const client = await findClient(db, flow.user_id);

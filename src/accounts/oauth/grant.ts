@@ -9,7 +9,7 @@ export interface OAuthClient {
   scopes: string[] | undefined;
 }
 
-/** Who asks for tokens: the app, the fields of the account that stand in its URLs, and the client. */
+/** The requester of tokens: the app, the fields of the account that its URLs contain, and the client. */
 export interface GrantContext {
   app: AppDefinition;
   /** Custom fields of the account by name. */

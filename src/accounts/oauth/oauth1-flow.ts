@@ -96,7 +96,7 @@ export class OAuth1Flow {
     };
   }
 
-  /** Who the account is of at the provider. */
+  /** The id of the account's user at the provider. */
   async #uidOf(
     context: GrantContext,
     answer: ReadonlyMap<string, string>,

@@ -14,7 +14,7 @@ export interface SignedRequest {
   form: readonly Parameter[];
 }
 
-/** Who signs: the client, and the token when there is one already. */
+/** The keys of the signature: of the client, and of the token when there is one. */
 export interface SigningKeys {
   method: SignatureMethod;
   consumerKey: string;

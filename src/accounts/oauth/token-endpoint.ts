@@ -16,9 +16,9 @@ const answerBytesMax = 1024 * 1024;
 const timeoutMs = 20_000;
 /** For the question whose a refreshed token is. With `timeoutMs` it is shorter than the lease of a refresh. */
 const uidTimeoutMs = 5_000;
-/** Of one token, or one text beside it. What a provider gives goes into every process that uses the account. */
+/** Maximum length of a token, or of a text beside it: both go into every process that uses the account. */
 const textCharactersMax = 16_000;
-/** Of what else stands beside it, as JSON: also a bound on how deep it is. */
+/** Maximum length of any other value beside it, as JSON, which also bounds its depth. */
 const jsonCharactersMax = 4_000;
 
 /** How the requests of one operation are made: shared by all of oauth4webapi's functions. */
@@ -317,7 +317,7 @@ function claimsOf(
   return idTokenClaims(raw.id_token, { provider: app.name, clientId: client.clientId, nonce, issuer }, clock);
 }
 
-/** Who the account is of at the provider. */
+/** The id of the account's user at the provider. */
 async function uidOf(
   options: { dispatcher: GuardedDispatcher },
   context: GrantContext,

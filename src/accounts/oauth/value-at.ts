@@ -19,7 +19,7 @@ export function parentAt(json: unknown, path: string): unknown {
 
 const uidCharactersMax = 500;
 
-/** Who an account is of at its provider: the text or number at the path. */
+/** The id of an account's user at its provider: the text or number at the path. */
 export function uidAt(json: unknown, path: string): string | undefined {
   const value = valueAt(json, path);
   if (typeof value === 'number') return String(value);

@@ -6,7 +6,7 @@ import { readKeyFile } from '#vault/master-key.ts';
 import { BackupError } from './backup-error.ts';
 import type { BackupSecret } from './backup-key.ts';
 
-/** Who has the file has all the time there is to guess. */
+/** A thief of the file has unlimited time to guess. */
 const passphraseCharactersMin = 12;
 const passphraseBytesMax = 64 * 1024;
 

@@ -14,7 +14,7 @@ export interface RestoreJob {
   /** Checked already: all of it can be read. */
   backup: OpenBackup;
   target: RestoreTarget;
-  /** Of the instance that gets it. */
+  /** The vault of the instance that receives the backup. */
   vault: Vault;
   /** Whether a store in use may be replaced. */
   mayReplace: boolean;

@@ -35,7 +35,7 @@ export interface BundleRequest {
   bundleBytesMax: number;
   /** inline: packages become a part of the text. tree: they stay files, which the text imports where it runs. */
   form: BundleForm;
-  /** Of a tree: packages whose native addon something stands in for where it runs, if addons are refused there. */
+  /** In a tree: packages whose native addon is replaced by a stand-in where addons are refused. */
   standIns?: readonly string[];
 }
 
@@ -128,7 +128,7 @@ export interface ComponentHead {
   name?: string;
   version?: string;
   description?: string;
-  /** Of an app file: its slug. */
+  /** The slug of an app file. */
   app?: string;
 }
 

@@ -124,7 +124,7 @@ interface NpmError extends Error {
   /** Where in npm's errors a package is named differs by their kind. */
   spec?: { name?: string; raw?: string } | string;
   pkgid?: string;
-  /** Of versions that do not match; on any other error it is the name of its class. */
+  /** The package whose versions do not match; on any other error the name of its class. */
   name: string;
   uri?: string;
   wanted?: string;

@@ -1,7 +1,7 @@
 /** A token of a JavaScript text without comments. `other` is what has no meaning here: numbers, patterns, templates. */
 export interface Token {
   kind: 'word' | 'string' | 'punctuation' | 'other';
-  /** Of a string: what it stands for. */
+  /** For a string: its value. */
   text: string;
 }
 

@@ -5,7 +5,7 @@ import { extname, join, sep } from 'node:path';
 const entriesMax = 20_000;
 
 const place = /\b(?:__dirname|__filename)\b|\bimport\.meta\.(?:url|dirname|filename)\b/;
-/** Of files, or of modules by a name that is only made when the line runs. */
+/** Matches code that reads files, or loads modules by a name that is computed at run time. */
 const reading =
   /\b(?:readFile|readdir|createReadStream|opendir)(?:Sync)?\b|\brequire\(\s*(?:__dirname|path\b|join\(|resolve\()/;
 

@@ -12,7 +12,7 @@ export function extensionOf(contentType: string): string {
   return usual[type] ?? Object.entries(contentTypes).find(([, it]) => it === type)?.[0] ?? '';
 }
 
-/** Of types with several extensions, the one that people expect. */
+/** The usual extension of types with several ones. */
 const usual: Record<string, string> = {
   'application/octet-stream': '.bin',
   'application/xml': '.xml',

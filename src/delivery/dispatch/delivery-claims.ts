@@ -18,10 +18,10 @@ const searchPagesMax = 10;
 /** Text of events read into memory with one statement; a single one may have more. */
 const claimBytesMax = 8 * 1024 * 1024;
 
-/** Whose turn a listening source is: one node delivers to it, the one that runs it, so that it gets events in their order. */
+/** The turns of listening sources: only the node that runs a source delivers to it, so that it gets events in their order. */
 export interface ListenerTurns {
   owns(listenerId: string): boolean;
-  /** Of these, those that this node has, or could take, now. */
+  /** Returns those that this node has, or could take, now. */
   take(listenerIds: readonly string[]): Promise<Set<string>>;
   /** Reports the listeners that this node has now and did not have before. */
   onTaken(observer: (listenerIds: ReadonlySet<string>) => void): void;
@@ -89,7 +89,7 @@ export class DeliveryClaims {
     return rows.filter(({ listener_id }) => !sources.has(listener_id) || own.has(listener_id));
   }
 
-  /** Of waiting deliveries, in their order, those that there is room for; lanes that get less than waits are behind. */
+  /** Chooses the waiting deliveries, in their order, that there is room for; lanes that get less than what waits are behind. */
   #choose(waiting: readonly WaitingDelivery[]): WaitingDelivery[] {
     const chosen: WaitingDelivery[] = [];
     const places = this.#lanes.places();

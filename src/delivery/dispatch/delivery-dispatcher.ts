@@ -88,7 +88,7 @@ export class DeliveryDispatcher {
     clock: Clock;
     logger: Logger;
     deliverTo: (listenerId: string) => Deliver;
-    /** Whose turn listening sources are. */
+    /** The turns of listening sources. */
     turns: ListenerTurns;
     /** False for a node without the worker role: it leaves all deliveries to others. */
     sends: boolean;
@@ -371,7 +371,7 @@ export class DeliveryDispatcher {
       for (const lane of this.#lanes) if (lane.queue.length > 0) this.#send(lane);
   }
 
-  /** Of a lane in trouble: others need the room, and what goes back waits in the store for its turn. */
+  /** Gives back the excess of a lane in trouble: others need the room, and the deliveries wait in the store for their turn. */
   #giveBackExcess(lane: DeliveryLane): void {
     if (this.#draining) return;
     const ids = this.#lanes.takeExcess(lane).map(({ id }) => id);

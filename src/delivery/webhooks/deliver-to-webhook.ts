@@ -12,7 +12,7 @@ import type { WebhookTarget, WebhookTargets } from './webhook-targets.ts';
 
 /** An answer that takes longer is none. */
 export const answerTimeoutMs = 15_000;
-/** Of the body of an answer, so much is kept with the attempt. */
+/** Maximum of a response body that is kept with the attempt. */
 const responseBytesMax = 1024;
 /** Codes of errors that a retry does not fix. */
 const sealedCodes: readonly string[] = ['sealed_value_damaged', 'wrong_encryption_key'];

@@ -129,7 +129,7 @@ export function replayRoutes(app: App, options: ReplayRouteOptions): void {
             parameter: 'listener_id',
           });
         await requireNamedWorkspace(store.read, request);
-        // Of this kind: the other one has its own path.
+        // Throws unless the emitter is of this kind: the other kind has its own path.
         await emitterOf(store, kind, request, 'write');
         const startId = text('start_id');
         const endId = text('end_id');

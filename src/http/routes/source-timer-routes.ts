@@ -21,7 +21,7 @@ const timersMax = 100;
 /** Planned runs listed for each timer. */
 const plannedMax = 5;
 
-/** Of a row of the ledger, apart from whose timer it is. */
+/** The fields of a row of the ledger, without the owner of the timer. */
 export const tickFields = {
   planned_at: Type.Integer({ description: 'Epoch seconds' }),
   recorded_at: Type.Integer({ description: 'Epoch seconds' }),

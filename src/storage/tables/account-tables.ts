@@ -141,7 +141,7 @@ export const auditActions = [
 ] as const;
 export type AuditAction = (typeof auditActions)[number];
 
-/** Who did what with an account, newest last. Rows outlive the account. */
+/** The audit log of accounts, newest last. Rows outlive the account. */
 export interface AccountAuditTable {
   id: string;
   owner_id: string;
@@ -157,7 +157,7 @@ export interface AccountAuditTable {
   created_at_ms: number;
 }
 
-/** That a source, a workflow, or a component by itself was given the credentials of an account, summed up by UTC day. */
+/** How often a source, a workflow, or a component by itself got the credentials of an account, by UTC day. */
 export interface AccountUseTable {
   account_id: string;
   /** dc_…, p_…, or sc_… of a component that was configured or run by itself. */

@@ -4,7 +4,7 @@
  */
 export interface SubscriptionTable {
   id: string;
-  /** Whose emitters these are. */
+  /** The owner of the emitters. */
   emitter_owner_id: string;
   emitter_id: string;
   /** The channel; '' is the default one. */

@@ -2,7 +2,7 @@
 export interface FileTable {
   id: string;
   owner_id: string;
-  /** Whose folder it is in: `upload`, `files` or the id of a stash. */
+  /** The folder of the file: `upload`, `files` or the id of a stash. */
   folder: string;
   /** Unique in its folder, among complete files. */
   path: string;

@@ -38,7 +38,7 @@ export interface SessionTable {
 export interface ApiClientTable {
   id: string;
   workspace_id: string;
-  /** Who made it; it stays when they leave. */
+  /** The user who made it; it stays when they leave. */
   user_id: string;
   name: string;
   secret_hash: string;
@@ -112,7 +112,7 @@ export interface OwnerQuotaTable {
   invocations: number | null;
   /** 1: what goes beyond is refused; 0: it is not; null: as the setting says. */
   enforced: number | null;
-  /** Of processes of user code on a node; null: only the share of the instance. */
+  /** Maximum of processes of user code on a node; null: only the share of the instance. */
   processes_max: number | null;
   memory_mb_max: number | null;
   /** Set for a user on the paid plan: start of the billing period; null: free. */

@@ -113,7 +113,7 @@ export interface TickTable {
   ticks: number;
   /** The run of a workflow (its outcome is in `runs`); null for sources. */
   run_id: string | null;
-  /** Of a source, or `started` of a workflow; null: the tick has no run, or is older than this column. */
+  /** The state of a source's run, or `started` for a workflow; null: the tick has no run, or is older than this column. */
   run_state: TickRunState | null;
   /** Why the run failed, without secrets. */
   run_error: string | null;

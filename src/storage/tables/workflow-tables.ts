@@ -201,7 +201,7 @@ export interface RunResumeTable {
   run_id: string;
   owner_id: string;
   position: number;
-  /** Of the step, as in `RunStepTable`: each try has links of its own. */
+  /** The try of the step, as in `RunStepTable`: each try has links of its own. */
   try: number;
   kind: LinkAction;
   /** JSON of the request; null once the run has it. */
@@ -209,7 +209,7 @@ export interface RunResumeTable {
   created_at_ms: number;
 }
 
-/** Of `$.send`. */
+/** The kinds of `$.send`. */
 export const sendKinds = ['http', 'email', 's3', 'sse', 'emit'] as const;
 export type SendKind = (typeof sendKinds)[number];
 

@@ -19,7 +19,7 @@ export const defaultStoreName = 'default';
 /** Entries deleted in one transaction: the store's writer is never held for long. */
 const batchRows = 500;
 
-/** Whose it is to be. `userId`: who made it; '' when the service did. */
+/** The owner of a new data store. `userId`: the user who made it; '' when the service did. */
 export interface DataStoreOwner {
   ownerId: string;
   userId: string;

@@ -6,7 +6,7 @@ import { join, relative } from 'node:path';
 
 /** A build takes about two seconds; one that takes this long on a busy machine does not end. */
 const buildTimeoutMs = 120_000;
-/** Of what the build said when it failed, the end is kept. */
+/** The last characters of a failed build's output that are kept. */
 const saidMax = 4_000;
 
 export interface PagesProject {

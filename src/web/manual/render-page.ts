@@ -14,7 +14,7 @@ export interface RenderedPage {
   /** Text of the first heading. */
   readonly title: string;
   readonly html: string;
-  /** Of depth 2 and 3. */
+  /** The headings of depth 2 and 3. */
   readonly headings: readonly PageHeading[];
   /** What the search looks through: the text below each heading down to depth 3, up to the next. */
   readonly sections: readonly { readonly id: string; readonly heading: string; readonly text: string }[];

@@ -31,7 +31,7 @@ export interface StepSubject {
   ownerId: string;
   /** p_… or sc_…: what its code is given on the way is on record under this id. */
   usedBy: string;
-  /** Whose accounts it may use; those `refused` are in use already, but not the caller's to put to another use. */
+  /** The owners whose accounts it may use; those in `refused` are in use already, but the caller may not use them elsewhere. */
   accounts: { owners: readonly string[]; refused: readonly DeploymentAccount[] };
   /** Whether texts may be expressions. */
   expressions: boolean;
@@ -58,7 +58,7 @@ export class StepConfigurer {
     db: Db;
     runner: Pick<Runner, 'call' | 'forget'>;
     context: Pick<DeploymentContext, 'credentials' | 'sealer'>;
-    /** Of additionalProps. */
+    /** The time limit of additionalProps. */
     deadlineMs: number;
   }) {
     this.#db = options.db;

@@ -66,7 +66,7 @@ interface WorkflowDeployerOptions {
   context: Pick<DeploymentContext, 'credentials' | 'sealer'>;
   clock: Clock;
   logger: Logger;
-  /** Of additionalProps, in milliseconds. */
+  /** The time limit of additionalProps. */
   deadlineMs: number;
   /** Called after each change is on disk. */
   onChange: (change: WorkflowChange) => void;

@@ -87,7 +87,7 @@ interface Held {
   stamp: string | undefined;
   checkedAtMs: number;
   usedAtMs: number;
-  /** Of the deployment, once it is loaded. */
+  /** The expiry of the deployment's tokens, once it is loaded. */
   freshUntilMs: number | null;
 }
 

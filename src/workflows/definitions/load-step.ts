@@ -15,7 +15,7 @@ import type { StepDefinition } from './workflow-definition.ts';
 /** A step that is ready to run, and what of it must not be seen. */
 export interface OpenedStep {
   step: LoadedStep;
-  /** Whose code it may share processes with. */
+  /** The trust domain whose code it may share processes with. */
   trustDomain: string;
   accountIds: string[];
   /** See `Deployment.freshUntilMs`. */

@@ -14,7 +14,7 @@ export interface LoadedDeployment {
   steps: LoadedStep[];
   /** What steps have as files. */
   packages: BundlePackages[];
-  /** Whose code it may share processes with. */
+  /** The trust domain whose code it may share processes with. */
   trustDomain: string;
   /** Accounts whose credentials are in the props of steps. */
   accountIds: string[];

@@ -53,7 +53,7 @@ export class TemplateMaker {
     this.#options = options;
   }
 
-  /** Of what new events of the workflow run. Steps that are disabled are left out. */
+  /** Makes a template of the workflow's current deployment. Disabled steps are left out. */
   async fromWorkflow(
     workflow: WorkflowTable,
     owner: ComponentOwner,

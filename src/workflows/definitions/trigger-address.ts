@@ -13,9 +13,9 @@ export function emailDomain(setting: string, publicUrl: string): string {
   return new URL(publicUrl).hostname.replace(/^\[|\]$/g, '');
 }
 
-/** Who a mail is for, as its sender wrote it. */
+/** The recipient of a mail, as its sender wrote it. */
 export interface MailRecipient {
-  /** Of the trigger, in lower case. */
+  /** The key of the trigger, in lower case. */
   key: string;
   /** What follows the `+`; null: there was none. */
   plusTag: string | null;

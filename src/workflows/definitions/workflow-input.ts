@@ -17,7 +17,7 @@ export interface StepInput {
 
 /** A trigger as a request (or a template) gives it. */
 export interface TriggerInput {
-  /** Of a trigger that is there, which is kept with its address. */
+  /** The id of an existing trigger, which is kept with its address. */
   id?: string;
   type?: TriggerKind;
   props?: Record<string, unknown>;

@@ -17,7 +17,7 @@ import {
   updateWorkflow,
 } from './workflow-store.ts';
 
-/** Who listens to a workflow and to what it listens: told in the transaction of the change. */
+/** The subscriptions of a workflow as emitter and as listener, which are updated in the transaction of the change. */
 export interface WorkflowLinks {
   added(tx: Tx, workflow: LinkedWorkflow): Promise<void>;
   removed(tx: Tx, workflow: LinkedWorkflow): Promise<void>;

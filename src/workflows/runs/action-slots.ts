@@ -3,7 +3,7 @@ import { CallerError } from '#lib/errors.ts';
 
 /** Actions of one owner that are run by themselves at once, in this process: each takes a process of its own. */
 export const actionsAtOncePerOwnerMax = 10;
-/** Of all owners. */
+/** Maximum for all owners. */
 export const actionsAtOnceMax = 100;
 /** When one of them may be over. */
 const busySeconds = 1;

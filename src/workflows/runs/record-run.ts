@@ -343,7 +343,7 @@ async function wakeAnswered(
     const { run_id, kind, request } = resume;
     const wait = waits.get(run_id);
     if (wait === undefined || wait.position !== resume.position || wait.try !== resume.try) continue;
-    // Who resumed a step that then failed has resumed nothing: the link is good for the wait until the next try.
+    // The resumption of a step that then failed does not count: the link stays valid for the wait until the next try.
     if (wait.waitKind === 'retry' && kind === 'resume') {
       await store.defer(tx, deleteResumeQuery(tx, run_id, resume));
       continue;

@@ -38,7 +38,7 @@ export interface FollowedRun {
   /** JSON object of the exports of its steps. */
   result: string;
   lastNamespace: string | undefined;
-  /** Of its error; empty when it did not fail. */
+  /** The message of its error; empty when it did not fail. */
   message: string;
 }
 

@@ -31,7 +31,7 @@ export interface AnswerKeeper {
   ): Promise<unknown>;
 }
 
-/** Who waits for the answer of a run. */
+/** A caller that waits for the answer of a run. */
 interface Waiter {
   resolve: (reply: RunReply) => void;
   reject: (error: Error) => void;

@@ -29,7 +29,7 @@ import {
 
 /** Sends of this process under way at once. */
 const sendsMax = 256;
-/** Of one owner: slow receivers hold up no other owner, and not all sends of their own. */
+/** Maximum of one owner: slow receivers hold up no other owner, and not all sends of their own. */
 const sendsPerOwnerMax = 8;
 /** For all sends of an action, whose caller waits. */
 const sendNowMs = 60_000;

@@ -5,7 +5,7 @@ import { optionalText, requiredText, SendError, type SendOutcome, sendArgument }
 
 /** For everything together (component contract): a receiver that takes longer has not answered. */
 const timeoutMsDefault = 5_000;
-/** Of the answer, so much is kept. */
+/** Maximum of the response body that is kept. */
 const answerBytesMax = 1024;
 
 const methods: readonly string[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
