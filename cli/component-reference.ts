@@ -43,7 +43,7 @@ export interface LocalCode {
   code: string;
   /** Every file that it was made of. */
   files: string[];
-  /** Of the code: the same code needs no new deployment. */
+  /** The hash of the code: the same code needs no new deployment. */
   hash: string;
   /** From lines of the code to those of the files; undefined: the code is the file. */
   map: SourceMap | undefined;

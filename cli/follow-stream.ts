@@ -5,7 +5,7 @@ import type { Api } from './api.ts';
 const beforeAll = '0-0';
 
 export interface Followed {
-  /** Of the emitter, such as /v1/sources/dc_…. */
+  /** The path of the emitter, such as /v1/sources/dc_…. */
   path: string;
   /** Channel; undefined: the default one. */
   eventName?: string | undefined;

@@ -5,7 +5,7 @@ import { isObject } from './api.ts';
 import { CliError } from './exit-codes.ts';
 
 export interface Profile {
-  /** Of the service, without a slash at the end and without /v1. */
+  /** The URL of the service, without a slash at the end and without /v1. */
   url: string;
   apiKey: string;
 }

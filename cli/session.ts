@@ -18,7 +18,7 @@ export interface SessionOptions {
   folder: string;
   /** Aborted by Ctrl-C. */
   interrupted: AbortSignal;
-  /** Of this program, which is that of the service it came with. */
+  /** The version of this program, which is that of the service it came with. */
   version: string;
 }
 

@@ -90,7 +90,7 @@ try {
   }
 }
 
-/** Faults a person at the terminal can do something about: the message alone says what. */
+/** Faults that the operator can fix: only their message is printed. */
 function isStartError(error: Error & { code?: unknown }): boolean {
   const named = [
     ...['FolderLockedError', 'SchemaError', 'MasterKeyError', 'UnavailableError', 'SandboxError'],

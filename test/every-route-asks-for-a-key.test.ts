@@ -26,7 +26,7 @@ const publicRoutes = [
   ...['/in/:key', '/in/:key/*'],
   // Links of waiting runs have a token, URLs of files a signature.
   ...['/in/resume/:run/:wait/:token', '/in/cancel/:run/:wait/:token', '/files/:id'],
-  // Who asks for a signature has a capability.
+  // A request for a signature contains a capability.
   ...['/oauth1/sign/:capability'],
   // The secret is in the link, then in a cookie.
   ...['/connect/:link', '/connect/callback'],

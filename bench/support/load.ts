@@ -27,7 +27,7 @@ export interface LoadOptions {
 
 export interface LoadResult {
   requests: number;
-  /** Answers by status code; connection failures stand under 0. */
+  /** Number of answers by status code; connection failures count under 0. */
   statuses: Record<string, number>;
   seconds: number;
   perSecond: number;

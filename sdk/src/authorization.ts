@@ -7,7 +7,7 @@ export interface Token {
   readonly expires_in: number;
 }
 
-/** Who asks: as the value of the Authorization header. */
+/** The credentials of the caller, as the value of the Authorization header. */
 export interface Authorization {
   /** Undefined: nothing is sent (a cookie, or something on the way, says who asks). */
   header(): Promise<string | undefined>;

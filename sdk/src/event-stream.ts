@@ -22,7 +22,7 @@ export type StreamMessage<Data> =
       readonly type: 'gap';
       /** The event after which they may be missing, where that is known. */
       readonly after: string | undefined;
-      /** Whose events; undefined where the stream has only one emitter. */
+      /** The emitter of the event; undefined if the stream has only one emitter. */
       readonly emitterId: string | undefined;
       /** A sentence. */
       readonly reason: string;

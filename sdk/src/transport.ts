@@ -49,7 +49,7 @@ export interface ApiRequest {
   readonly isRepeatable?: boolean;
   /** In place of the default, for operations that may take longer. */
   readonly timeoutMs?: number;
-  /** Of a stream: the list whose newest item is the place where the stream begins. */
+  /** For a stream: the list whose newest item is the place where the stream begins. */
   readonly newestPath?: string;
 }
 

@@ -90,7 +90,7 @@ export async function findAuditOwner(db: Db, accountId: string): Promise<string 
   return row?.owner_id;
 }
 
-/** Removes what was done before a time, at most `limit` rows. Answers how many. */
+/** Removes entries from before a time, at most `limit` rows. Returns their number. */
 export async function removeAuditBefore(tx: Tx, ms: number, limit: number): Promise<number> {
   const { numDeletedRows } = await tx
     .deleteFrom('account_audit')

@@ -236,7 +236,7 @@ forEachStore((fixture) => {
         kept.clock.step(minute);
       }
       assert.deepEqual(healthy, [1, 1, 0]);
-      // That it could not be asked is no evidence that it works, and that is said with when, why and how often.
+      // A failed request is no evidence that the account works, and is reported with time, reason and count.
       assert.deepEqual(
         health.map((one) => [one?.state, one?.since, one?.failures]),
         [

@@ -149,7 +149,7 @@ export async function recordedUses(
   }));
 }
 
-/** Removes what was recorded before a time, at most `limit` rows. Answers how many. */
+/** Removes records from before a time, at most `limit` rows. Returns their number. */
 export async function removeUsesBefore(tx: Tx, ms: number, limit: number): Promise<number> {
   const rows = await tx
     .selectFrom('account_uses')

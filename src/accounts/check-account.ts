@@ -20,7 +20,7 @@ const waitsMs = [minute, 5 * minute, 30 * minute, 2 * hour, 6 * hour, 24 * hour]
 const unreachableMax = 3;
 /** Credentials that are changed while they are tested are tested again, so often at most. */
 const attemptsMax = 3;
-/** Tests that people ask for, under way at once: in this process, and of accounts of one owner. */
+/** Maximum of simultaneous tests on request: in this process, and of accounts of one owner. */
 const askedAtOnceMax = 32;
 const askedAtOncePerOwnerMax = 4;
 /** One test takes no longer, most far less. */

@@ -12,7 +12,7 @@ import type { Account } from './account-store.ts';
 /** Accounts whose credentials are got at the same time: each may have to be refreshed first. */
 const togetherMax = 10;
 
-/** Gives the credentials of accounts to people who may change these. That they were read is on disk before they are. */
+/** Returns the credentials of accounts to users who may change these. The audit entry is on disk before the credentials are returned. */
 export class CredentialReader {
   readonly #store: Pick<Store, 'read' | 'writes'>;
   readonly #credentials: Pick<AccountCredentials, 'read'>;

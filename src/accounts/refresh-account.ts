@@ -48,7 +48,7 @@ interface UnstoredGrant {
 export interface Health {
   healthy: boolean;
   dead: boolean;
-  /** For people, without secrets; null: nothing is wrong. */
+  /** Shown to users, without secrets; null: nothing is wrong. */
   error: string | null;
 }
 

@@ -15,8 +15,8 @@ const accountsMax = 200;
  * Tells the provider that the tokens of an account that was deleted are no longer needed. Called after the commit; it does its best
  * and resolves whatever happens, and the log has what went wrong. `credentials` were opened before.
  *
- * Many providers end everything that the same person granted to the same client, so nothing is revoked while another
- * account of that person is left.
+ * Many providers end everything that the same user granted to the same client, so nothing is revoked while another
+ * account of that user is left.
  */
 export async function revokeGrant(
   options: {

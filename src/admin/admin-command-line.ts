@@ -3,7 +3,7 @@ import type { Settings } from '#config/settings.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Store } from '#storage/store.ts';
 
-/** What a command says when it is done: `data` for machines, `lines` for people. */
+/** The output of a command: `data` for programs, `lines` for users. */
 export interface AdminAnswer {
   data: unknown;
   lines: string[];
@@ -65,9 +65,9 @@ export interface OfflineContext {
   environment: Readonly<Record<string, string | undefined>>;
   /** The current working directory, which relative paths start from. */
   folder: string;
-  /** Says what is done so far, to people only. */
+  /** Reports progress, with text output only. */
   progress(line: string): void;
-  /** How far long work has come: one line that is written over, where a person looks. */
+  /** Progress of long work: one line that is overwritten, on terminals only. */
   status(line: string): void;
   /** Whether there is a terminal at which questions can be asked. */
   isInteractive: boolean;

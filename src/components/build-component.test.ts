@@ -430,7 +430,7 @@ async function writeTree(root: string, files: Record<string, string>): Promise<v
 
 describe('npm packages', () => {
   let registry: Awaited<ReturnType<typeof startNpmRegistry>>;
-  /** Of this registry; a test publishes packages with names of its own. */
+  /** A builder with this registry; a test publishes packages with names of its own. */
   let hers: ComponentBuilder;
 
   before(async () => {

@@ -467,7 +467,7 @@ class ProcessBuilder implements ComponentBuilder {
 
 type Needs = Extract<BundlerOutput, { type: 'needs' }>;
 
-/** As many as people declare for components; a checkout of everything has more. */
+/** Maximum of packages declared for a component; a checkout of a whole registry declares more. */
 const togetherMax = 100;
 
 /** What one component needs and what is declared beside it; undefined where that is too much. */

@@ -192,7 +192,7 @@ export class BuilderChild<Output> {
     }
   }
 
-  /** Answers when the process is gone, with what it said on stderr. */
+  /** Resolves when the process has ended, with its output on stderr. */
   async stop(): Promise<string> {
     const { exitCode, signalCode } = this.#process;
     if (exitCode === null && signalCode === null) this.#process.kill('SIGKILL');

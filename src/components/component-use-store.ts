@@ -110,7 +110,7 @@ export interface UnusedComponents {
   instanceOwnerId: string;
 }
 
-/** Removes components that nothing uses, with the bundles that only they had. Answers how many. */
+/** Removes components that nothing uses, with the bundles that only they had. Returns their number. */
 export async function removeUnused(tx: Tx, unused: UnusedComponents): Promise<number> {
   const { beforeMs, beyond, limit, instanceOwnerId } = unused;
   const removed = await tx

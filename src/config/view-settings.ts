@@ -8,7 +8,7 @@ export interface SettingView {
   text: string;
   /** As it would stand in the environment; '' when it is empty; null: it is set, and not shown. */
   value: string | null;
-  /** An amount as people say it, such as 10 minutes or 2 GB; null: the value says it. */
+  /** An amount with its unit, such as 10 minutes or 2 GB; null: the value needs none. */
   amount: string | null;
   /** Where the value comes from. */
   from: 'environment' | 'default';

@@ -15,7 +15,7 @@ export interface OwnerListener {
   event(event: StoredEvent): void;
   /** As for `BusListener`, and which of its emitters; undefined: any of them. */
   storedElsewhere(emitterId: string | undefined): void;
-  /** An emitter is gone, of this owner or of another one: a removal tells no owner. */
+  /** An emitter is gone, of this owner or of another one: a removal names no owner. */
   emitterRemoved(emitterId: string): void;
 }
 

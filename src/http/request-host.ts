@@ -7,7 +7,7 @@ type HostOf = (
 
 /**
  * The host a request is for, before there is a Fastify request to ask: what the proxy that sent it says, if it is one of
- * `trustedProxies` (addresses and CIDRs), and the Host header otherwise. The same host that Fastify's `request.host` tells.
+ * `trustedProxies` (addresses and CIDRs), and the Host header otherwise. The same host as Fastify's `request.host`.
  */
 export function requestHost(trustedProxies: readonly string[]): HostOf {
   const trusted = new BlockList();

@@ -40,7 +40,7 @@ export interface ServerOptions extends RouteOptions, Pick<RepeatedRequestOptions
   metrics: Registry;
   /**
    * Turns the address of a request to an endpoint's own host into its path, before routing. Gets the host, as a trusted proxy
-   * or the Host header tells it, and the path with query; answers the path to route.
+   * or the Host header names it, and the path with query; returns the path to route.
    */
   rewritePath?: (host: string, path: string) => string;
   /** Addresses and CIDRs of proxies whose `X-Forwarded-…` headers say who the caller is. Default none. */

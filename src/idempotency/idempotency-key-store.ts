@@ -45,7 +45,7 @@ export function keyRow(
 
 /**
  * `write` for items with keys: each is done in the same transaction in which its key is stored, and not at all when the key
- * is there already. Answers for each whether it was done.
+ * is there already. Returns for each whether it was done.
  */
 export function writeOnce<Item>(write: BatchWrite<Item, unknown>): BatchWrite<KeyedItem<Item>, boolean> {
   return {
@@ -67,7 +67,7 @@ export function writeOnce<Item>(write: BatchWrite<Item, unknown>): BatchWrite<Ke
   };
 }
 
-/** Reserves keys of requests to the API before these are carried out. Answers for each whether it was new. */
+/** Reserves keys of requests to the API before these are carried out. Returns for each whether it was new. */
 export const reserveKeys: BatchWrite<IdempotencyKeyTable, boolean> = {
   name: 'reserve-idempotency-keys',
   async run(tx, rows) {

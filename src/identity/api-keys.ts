@@ -18,14 +18,14 @@ import {
 import { type Caller, notFound } from './permissions.ts';
 import { findUser, lockUser } from './user-store.ts';
 
-/** `last_used_at` is written at most this often for a key: it is for people, and a write per request would cost. */
+/** `last_used_at` is written at most this often for a key: users need no more, and a write per request would be expensive. */
 const lastUsedPrecisionMs = 60_000;
 /** Keys of one user at most. */
 const keysMax = 100;
 
 /**
  * The caller behind an API key, or undefined. A missing, unknown and revoked key take the same path: hash, one look-up,
- * one comparison in constant time; so that neither the answer nor its time tells them apart.
+ * one comparison in constant time; so that neither the answer nor its time distinguishes them.
  */
 export async function findCaller(
   db: Db,

@@ -28,7 +28,7 @@ const tokensOfClientMax = 10_000;
 const prunedAtOnce = 100;
 /** `last_used_at` of a client is written at most this often. */
 const lastUsedPrecisionMs = 60_000;
-/** The form of every token: tells it from an API key without a look into the store. */
+/** The form of every token: distinguishes it from an API key without a look-up in the store. */
 const tokenForm = /^mat_[0-9A-Za-z]{32}$/;
 
 /** Whether this is written as an access token is; not whether it is one. */

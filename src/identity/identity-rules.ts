@@ -1,4 +1,4 @@
-/** How names and addresses of people and workspaces may be spelled: for the API and for the command line. */
+/** Rules for names and e-mail addresses of users and workspaces: for the API and for the command line. */
 export const identityRules = {
   username: { minLength: 1, maxLength: 64, pattern: '^[A-Za-z0-9][A-Za-z0-9._-]*$' },
   email: { minLength: 3, maxLength: 254, pattern: '^[^\\s@]+@[^\\s@]+$' },

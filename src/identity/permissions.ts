@@ -6,7 +6,7 @@ import { listMembershipsOf } from './workspace-store.ts';
 
 /** The caller of a request. `isAdmin` is about the instance (creating users), never about other tenants' resources. */
 export interface Caller {
-  /** u_… of a person; for an access token oac_… of its OAuth client, which owns nothing itself. */
+  /** u_… of a user; for an access token oac_… of its OAuth client, which owns nothing itself. */
   userId: string;
   isAdmin: boolean;
   /** What the request came with: key_… or tok_…. */
@@ -62,7 +62,7 @@ export async function ownersOf(db: Db, caller: Pick<Caller, 'userId' | 'workspac
   return new Ownership(owners);
 }
 
-/** The one answer for what does not exist and for what belongs to others, so that a caller cannot tell them apart. */
+/** The same error for an object that does not exist and for one of another owner, so that a caller cannot tell them apart. */
 export function notFound(what: string, id: string, parameter = 'id'): CallerError {
   return new CallerError('not_found', `no ${what} ${JSON.stringify(id)}`, { parameter });
 }

@@ -304,7 +304,7 @@ function targetOf({ raw }: FastifyRequest): { path: string; queryString: string 
     : { path: url.slice(0, at), queryString: url.slice(at + 1) };
 }
 
-/** `base` is what stands before the path that the event tells. A body that is to be set aside is not read. */
+/** `base` is the part before the path that the event contains. A body that will be set aside is not read. */
 async function endpointRequest(
   { bodyBytesMax }: IngressOptions,
   request: FastifyRequest,

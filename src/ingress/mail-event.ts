@@ -156,7 +156,7 @@ function rawValue(mail: ParsedMail, name: string): string | null {
   return line === undefined ? null : cut(line.value, 500);
 }
 
-/** These first: a mail with endless other fields still tells who wrote it. */
+/** These first: a mail with endless other fields still names its author. */
 const firstFields = ['subject', 'from', 'to', 'cc', 'reply-to', 'date', 'message-id', 'in-reply-to'];
 
 function shownHeaders(mail: ParsedMail, charactersMax: number) {

@@ -23,7 +23,7 @@ const done: Record<LinkAction, { status: string; title: string; text: string; be
 };
 
 /**
- * Answers people (who click such links in mails) with a page, and programs with JSON. A link that was used before answers what it did
+ * Answers browsers (users click such links in mails) with a page, and programs with JSON. A link that was used before answers what it did
  * then. Throws CallerError `not_found`, `run_over`.
  */
 export function sendLinkOutcome(

@@ -214,8 +214,8 @@ async function dueBehindFullLanes(
 }
 
 /**
- * For the worker, when it has claimed what it could as of `afterMs`. `dueMs`: the earliest time after that at which a queued job becomes due; it tells
- * how long it may sleep. What was due before and is still there waits for its lane, not for its time. `suspects`: some are due that this node may run.
+ * For the worker, when it has claimed what it could as of `afterMs`. `dueMs`: the earliest time after that at which a queued job becomes due; it bounds
+ * the worker's sleep. What was due before and is still there waits for its lane, not for its time. `suspects`: some are due that this node may run.
  */
 export async function whatWaits(
   db: Db,

@@ -139,7 +139,7 @@ export function leasedJob(row: Pick<JobTable, (typeof leasedColumns)[number]>): 
 }
 
 /**
- * Ends jobs in the caller's transaction. Answers the ids that this node really held (same node, same attempt): what
+ * Ends jobs in the caller's transaction. Returns the ids that this node really held (same node, same attempt): what
  * an invocation caused may be stored only for those.
  */
 export async function settleJobs(

@@ -48,7 +48,7 @@ export async function releaseLanes(tx: Tx, node: string, lanes?: readonly string
 
 /**
  * Frees the lanes of nodes that are gone, once nothing of a node, neither job nor delivery, is leased to it: who has a lane next
- * begins with what the node before had begun. Answers how many.
+ * begins with what the node before had begun. Returns the number of lanes.
  */
 export async function freeLanesOfTheGone(tx: Tx, node: string, nowMs: number): Promise<number> {
   const live = tx

@@ -120,7 +120,7 @@ export class LaneLeases {
 
   /**
    * Gives up what is idle, and chooses what is to be handed to nodes that have less. `isBusy`: something of a lane is under way in this
-   * process. Answers whether any waits to be handed over.
+   * process. Returns whether any waits to be handed over.
    */
   async look(options: { nowMs: number; isBusy: (lane: string) => boolean }): Promise<boolean> {
     if (this.#isSole) return false;

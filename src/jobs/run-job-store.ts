@@ -50,7 +50,7 @@ export function resetAttemptsQuery(tx: Tx, ids: readonly string[]): CompiledQuer
     .compile();
 }
 
-/** Gives jobs that this node holds back to the queue as if they had not begun. Answers the ids of those that it held. */
+/** Gives jobs that this node holds back to the queue as if they had not begun. Returns the ids of those that it held. */
 export async function postponeJobs(
   tx: Tx,
   node: string,

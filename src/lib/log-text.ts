@@ -1,5 +1,5 @@
 /**
- * Lines of the log for a person at a terminal: the time, what happened, and its fields. Errors come with their stack.
+ * Lines of the log for a terminal: the time, what happened, and its fields. Errors come with their stack.
  * Everything that is not a plain word is quoted, so that no field can move the cursor or pretend to be another line.
  */
 

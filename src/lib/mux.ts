@@ -232,7 +232,7 @@ export class MuxChannel {
     this.#becomeOpen();
   }
 
-  /** Ends the channel now and tells the peer why; also the way to refuse one. Own `closed` follows with the same fault. */
+  /** Ends the channel now and sends the peer the reason; also used to refuse a channel. Own `closed` follows with the same fault. */
   fail(fault: MuxFault): void {
     if (this.#state === 'closed') return;
     this.#session.send(FrameType.error, this.id, faultPayload(fault));

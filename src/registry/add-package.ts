@@ -34,7 +34,7 @@ export interface RegistryOptions {
   store: Store;
   clock: Clock;
   fetcher: Pick<PackageFetcher, 'download' | 'scan'>;
-  /** Says how far it is, for people who wait. */
+  /** Reports progress to the user. */
   progress?: (line: string) => void;
 }
 

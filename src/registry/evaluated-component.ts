@@ -104,7 +104,7 @@ function nextWay(
   return missesText(outcome, built) ? { form: 'inline' } : undefined;
 }
 
-/** What a component told when it was evaluated; throws what the caller reads about one that could not be. */
+/** The shape that the evaluation of a component returned; throws the caller's error if it failed. */
 export function shapeFrom(outcome: DescribeOutcome, parameter: string): ComponentShape {
   if (outcome.status !== 'described') {
     const { name, message, code } = outcome.error;

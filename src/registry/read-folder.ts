@@ -13,7 +13,7 @@ const bytesMax = 256 * 1024 * 1024;
 /** Larger files are data that no component imports. */
 const fileBytesMax = 2 * 1024 * 1024;
 
-/** What other tools keep beside the files of people. */
+/** Folders that other tools keep beside the files of users. */
 const foldersLeftOut = new Set(['node_modules', '.git', '.hg', '.svn']);
 
 /**

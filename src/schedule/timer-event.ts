@@ -1,7 +1,7 @@
 import { epochSeconds } from '#lib/clock.ts';
 import type { Schedule } from './next-occurrence.ts';
 
-/** The argument of a source's `run` (component contract, timers): an interval tells only its seconds. */
+/** The argument of a source's `run` (component contract, timers): an interval has only its seconds. */
 export function timerEvent(schedule: Schedule, plannedMs: number): Record<string, unknown> {
   const timestamp = epochSeconds(plannedMs);
   if ('intervalSeconds' in schedule) return { timestamp, interval_seconds: schedule.intervalSeconds };

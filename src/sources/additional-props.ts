@@ -4,7 +4,7 @@ import type { CallOutcome } from '#runner/call-outcome.ts';
 import type { UserCall } from '#runner/runner.ts';
 import { hookError } from './hook-error.ts';
 
-/** A person waits for what a component answers about its props, while something is being made. */
+/** A user waits for the answer of a component about its props, while they create or change something. */
 export const askDeadlineMsMax = 30_000;
 
 /**

@@ -185,7 +185,7 @@ export class ChangeSteps {
 
   /**
    * Writes back what a source was. A slug that was given away meanwhile stays away: the source keeps the one it has,
-   * since no undoing may fail because of a name. Answers undefined when another change came first.
+   * since no undoing may fail because of a name. Returns undefined when another change came first.
    */
   async #putBack(
     row: SourceTable,

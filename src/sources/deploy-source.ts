@@ -240,7 +240,7 @@ export class SourceDeployer {
     });
   }
 
-  /** Order: `deactivate`, remove. Throws `hook_failed` and removes nothing when the hook fails, unless told to. */
+  /** Order: `deactivate`, remove. Throws `hook_failed` and removes nothing when the hook fails, unless `ignoreHookErrors` is set. */
   async remove(id: string, options: { ignoreHookErrors: boolean }): Promise<void> {
     await this.#turns.inTurn(id, async () => {
       const { ignoreHookErrors } = options;

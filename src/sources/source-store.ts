@@ -212,7 +212,7 @@ const keysRemovedMax = 10_000;
 /**
  * Removes a source, its timers, what waits for it, its state and its events (those beyond a first batch by a job).
  * In the order in which schedules and runs lock the same rows (timers, jobs, emitter, db), so that none waits for another.
- * Answers false, with nothing removed, when another change came first.
+ * Returns false, with nothing removed, when another change came first.
  */
 export async function deleteSource(
   store: Pick<Store, 'notify'>,

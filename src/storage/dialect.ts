@@ -3,8 +3,8 @@ import { sql } from 'kysely';
 import type { Tx } from './database.ts';
 
 /**
- * What differs between the two databases, as questions. Outside `storage` every decision asks one of these; the name is
- * for people to read.
+ * The differences between the two databases, as properties. Outside `storage` every decision reads one of these; the name is
+ * only for display and for keys of caches.
  */
 export interface Dialect {
   readonly name: 'sqlite' | 'postgres';

@@ -12,8 +12,8 @@ import type { DatabaseHosts } from './database-hosts.ts';
 import { asStoreError } from './store-errors.ts';
 
 /**
- * Kysely on PostgreSQL, with what the connection throws told apart where it is thrown: a reader outside a transaction
- * meets the same `UnavailableError` as a writer, and an error of the work inside a transaction is never taken for one.
+ * Kysely on PostgreSQL, with errors of the connection classified where they are thrown: a reader outside a transaction
+ * gets the same `UnavailableError` as a writer, and an error of the work inside a transaction never becomes one.
  */
 export class StorePostgresDialect extends PostgresDialect {
   readonly #hosts: DatabaseHosts;
@@ -95,7 +95,7 @@ class StoreDriver implements Driver {
   }
 
   async rollbackTransaction(connection: DatabaseConnection): Promise<void> {
-    // On a connection that broke there is nothing left to roll back; the first error is the one to tell.
+    // On a connection that broke there is nothing left to roll back; the first error is the one to report.
     await this.#inner.rollbackTransaction(innerOf(connection)).catch(() => {});
   }
 

@@ -115,7 +115,7 @@ export class StreamConnection {
     this.#response.off('close', taken.resolve);
   }
 
-  /** Ends the stream and tells why; the reader may connect again and resume. */
+  /** Ends the stream with a reason; the reader may connect again and resume. */
   end(reason: EndReason): void {
     if (this.#ended) return;
     if (!this.#isOpen) {

@@ -42,7 +42,7 @@ export class Resealing {
     return this.#everUsed.has(`${ownerId} ${keyId}`);
   }
 
-  /** Answers how many cells were not under the newest key of their owner. */
+  /** Returns the number of cells that were not under the newest key of their owner. */
   async pass(): Promise<number> {
     const { store, progress } = this.#options;
     this.#used = new Set();

@@ -145,7 +145,7 @@ export class AttackSurroundings {
     });
   }
 
-  /** As if nothing were forbidden. */
+  /** A policy that forbids nothing. */
   get openPolicy(): AddressPolicy {
     const { web } = this.values.P;
     return new AddressPolicy({

@@ -87,7 +87,7 @@ const packageOf = (version: string, name = '@demo/components') => ({
   },
 });
 
-/** That a package is added whole is a promise of each store; the rest runs on one of them, in turns. */
+/** Adding a package as a whole is a promise of each store; the rest runs on one of them, in turns. */
 const stores = storesOfStory(import.meta.filename, process.env[turnVariable]);
 
 for (const dialect of ['sqlite', 'postgres'] as const) {

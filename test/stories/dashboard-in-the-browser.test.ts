@@ -6,7 +6,7 @@ import { type ServiceClient, testApiKey } from '../support/service-client.ts';
 
 /** Everything that the pages may ever load, compressed as it is sent. */
 const bundleBytesMax = 400 * 1024;
-/** Of that, what the first page loads. */
+/** The part of it that the first page loads. */
 const firstBytesMax = 200 * 1024;
 
 /** Looks at every page with the eyes of Chromium: what is missing here is missing for a person. */

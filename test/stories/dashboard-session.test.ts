@@ -87,7 +87,7 @@ forEachSharedService((fixture) => {
       headers: { cookie, ...csrf, 'sec-fetch-site': 'cross-site' },
     });
     assert.equal(read.code, 'foreign_origin');
-    // Nor can it sign a user in as another user.
+    // It cannot sign a user in as another user either.
     const login = await ask(service, 'POST', '/v1/session', {
       headers: { ...csrf, origin: 'https://evil.example' },
       body: { api_key: service.key },

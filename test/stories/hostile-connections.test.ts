@@ -158,7 +158,7 @@ forEachSharedService((fixture) => {
           assert.equal(plain(foreign.body), plain(nothing.body), what);
         }
       }
-      // Nor do its tokens outlive what they are for.
+      // Its tokens do not outlive their purpose either.
       const tokens = { key: token };
       assert.equal((await api('GET', `/v1/accounts/${account}`, undefined, tokens)).status, 200);
       const peek = await api('GET', `/v1/accounts/${account}?include_credentials=1`, undefined, tokens);

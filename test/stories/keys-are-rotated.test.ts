@@ -115,7 +115,7 @@ class Place {
   }
 }
 
-/** That a killed rotation loses nothing is a promise of each store; the rest runs on one of them, in turns. */
+/** A killed rotation loses nothing on either store; the rest runs on one of them, in turns. */
 const stores = storesOfStory(import.meta.filename, process.env[turnVariable]);
 
 for (const dialect of ['sqlite', 'postgres'] as const) {
@@ -136,7 +136,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       });
       after(() => place.remove());
 
-      /** Answers whether it came to its end. */
+      /** Returns whether it finished. */
       async function rotateAndDie(kind: string, diesAt: number): Promise<boolean> {
         const args = [kind, place.dataFolder, place.database?.url ?? '', String(diesAt)];
         const child = spawn(process.execPath, [rotationFile, ...args], {

@@ -12,7 +12,7 @@ import { startNpmRegistry } from '../support/npm-registry.ts';
 import { projectFiles, projectRoot, readProjectFile } from '../support/project-files.ts';
 import { createTempFolder, type TempFolder } from '../support/temp-folder.ts';
 
-/** Whose every block is a file, a command, its output, or says that it is not run. Each is done on its own. */
+/** Pages on which every block is a file, a command, its output, or marked as not run. Each page is tested on its own. */
 const pages = projectFiles().filter(
   (file) =>
     /^docs\/guides\/.*\.md$/.test(file) ||

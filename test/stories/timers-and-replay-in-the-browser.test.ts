@@ -190,7 +190,7 @@ describe('timers and replay in the dashboard', { skip: chromiumSkip() }, () => {
     await narrow.getByText('the late run stands for it').waitFor();
     await fits('timers');
     await dashboard.screenshot(narrow, 'source-timers-narrow');
-    // Who may write: the whole form on the same screen.
+    // A user who may write sees the whole form on the same screen.
     const writer = await dashboard.signedIn(`/sources/${source.id}?tab=replay`, small);
     await writer.getByText('0 of 1 events chosen').waitFor();
     const tooWide = await writer.evaluate('document.documentElement.scrollWidth - window.innerWidth');

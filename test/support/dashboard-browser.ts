@@ -28,7 +28,7 @@ export type Screen = Pick<BrowserContextOptions, 'viewport' | 'colorScheme'>;
 
 /** Twice what an idle machine needs for the slowest step would fail on a busy one. */
 const patienceMs = 60_000;
-/** Of a page that a failed test left: it may hang. */
+/** Time limit for a page that a failed test left: it may hang. */
 const lookMs = 5_000;
 const shownMax = 3_000;
 const desk = { viewport: { width: 1280, height: 860 }, colorScheme: 'light' } as const;
@@ -66,7 +66,7 @@ export function useDashboard(options: DashboardOptions = {}): DashboardBrowser {
   const dashboard = new DashboardBrowser(options);
   before(() => dashboard.start());
   afterEach(async (context) => {
-    // Of hooks too, though its type says otherwise.
+    // The context of hooks too, though its type says otherwise.
     const test = context as TestContext;
     if (!test.passed) await dashboard.tellWhatIsShown(test);
     await dashboard.tidy();
@@ -163,7 +163,7 @@ export class DashboardBrowser {
     if (into !== undefined) await page.screenshot({ path: `${into}/${name}.png`, fullPage: true });
   }
 
-  /** Of a test that failed: what its pages show, which is most often why. */
+  /** Prints what the pages of a failed test show, which is most often the cause. */
   async tellWhatIsShown(test: TestContext): Promise<void> {
     const pages = [...this.#given, ...this.#contexts.flatMap((context) => context.pages())];
     for (const page of pages) {
@@ -224,7 +224,7 @@ export class DashboardBrowser {
 
   #watch(page: Page): void {
     page.on('console', (message) => {
-      // Of who asks without a session, the browser makes an error by itself.
+      // The browser logs an error for each request without a session.
       if (message.type() === 'error' && !message.text().includes('401'))
         this.#complaints.push(message.text());
     });

@@ -15,7 +15,7 @@ export interface FakePackage {
   hasIntegrity?: boolean;
   /** ISO 8601; long ago when it is not said. */
   publishedAt?: string;
-  /** Of its files in the tarball, as tar writes it: seven octal digits. */
+  /** The mode of its files in the tarball, as tar writes it: seven octal digits. */
   mode?: string;
   /** Instead of the registry's own address of the tarball. */
   tarball?: string;

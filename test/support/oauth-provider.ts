@@ -23,7 +23,7 @@ export class OAuthProvider {
   readonly url: string;
   readonly clientId = `client-${randomBytes(4).toString('hex')}`;
   readonly clientSecret = `s3cr3t-_.~${randomBytes(12).toString('hex')}`;
-  /** Of tokens given from now on. */
+  /** The lifetime of tokens issued from now on. */
   accessTokenSeconds: number;
   decision: Decision = { login: 'ada' };
   /** Takes requests to the token endpoint instead of the provider; true: it was answered. */

@@ -148,7 +148,7 @@ export class OAuth1Provider {
     return { body: { user: this.uid, method: request.method, url: request.url, body } };
   }
 
-  /** RFC 5849, section 3.2. Answers the protocol parameters; throws Problem. */
+  /** RFC 5849, section 3.2. Returns the protocol parameters; throws Problem. */
   #verify(
     request: ReceivedRequest,
     secretOf: (token: string) => string | undefined,

@@ -22,7 +22,7 @@ interface Source {
 
 /** Kept between runs, under the key `feed`. */
 interface Memory {
-  /** Of which feed; another URL starts afresh. */
+  /** The feed that the state belongs to; another URL starts afresh. */
   url: string;
   validators: Validators;
   /** Short hashes of item ids, newest first. */

@@ -33,7 +33,7 @@ export interface RequestOptions {
 }
 
 /**
- * One request to the public API, such as `api('GET', '/v1/users/me')`. Answers the parsed body, undefined where there is
+ * One request to the public API, such as `api('GET', '/v1/users/me')`. Returns the parsed body, undefined where there is
  * none. Throws MillraceError for what the service refused.
  */
 export async function api<T>(method: string, path: string, options: RequestOptions = {}): Promise<T> {

@@ -21,7 +21,7 @@ export function useFlow(ownerId: string, focus?: string) {
     }),
     // Large answers are many bytes.
     refetchInterval: ({ state }) => ((state.data?.nodes.length ?? 0) > 150 ? 5_000 : 3_000),
-    // Of the same owner: what is asked for next has most of it too.
+    // The previous answer is shown only for the same owner: the next one contains most of it.
     placeholderData: (previous) => (previous?.owner_id === ownerId ? previous : undefined),
   });
 }

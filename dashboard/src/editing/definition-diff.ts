@@ -100,7 +100,7 @@ function whole(step: ComparedStep, kind: 'added' | 'removed'): StepChange {
   };
 }
 
-/** Of what is in both, those that do not stand in the longest row that kept its order. */
+/** The names in both that are not in their longest common subsequence. */
 function movedNames(before: readonly string[], after: readonly string[]): Set<string> {
   const positions = after.map((name) => before.indexOf(name)).filter((position) => position !== -1);
   // longest[i]: the longest increasing row that ends with positions[i].

@@ -8,7 +8,7 @@ const groupMin = 4;
 
 /** What is drawn as one box: a thing, or several that are connected alike. */
 export interface DrawnNode {
-  /** Of the thing, or of the group (`group:…`). */
+  /** The id of the object, or of the group (`group:…`). */
   id: string;
   kind: FlowNode['kind'];
   members: readonly string[];

@@ -1,6 +1,6 @@
 import type { DrawnEdge, DrawnNode } from './graph.ts';
 
-/** Of every box, in the units of the drawing. */
+/** The size of every box, in the units of the drawing. */
 export const boxWidth = 200;
 export const boxHeight = 52;
 const layerGap = 110;

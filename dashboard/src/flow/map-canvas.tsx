@@ -21,7 +21,7 @@ const kindIcons: Readonly<Record<DrawnNode['kind'], IconName>> = {
   all: 'source',
 };
 
-/** Of lines. */
+/** The looks of lines. */
 const looks = ['quiet', 'busy', 'bad'] as const;
 
 export interface CanvasProps {

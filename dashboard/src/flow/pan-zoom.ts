@@ -147,7 +147,7 @@ export function usePanZoom(): PanZoom {
   }, [parts]);
 }
 
-/** Answers how to stop. Not by React: its wheel listeners cannot keep the page from scrolling. */
+/** Returns a function that stops listening. Not by React: its wheel listeners cannot keep the page from scrolling. */
 function listen(
   element: SVGSVGElement,
   {

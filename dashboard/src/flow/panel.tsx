@@ -20,7 +20,7 @@ import {
   triggerWords,
 } from './words.ts';
 
-/** Of a long list in a panel. */
+/** Maximum of entries of a list in a panel. */
 const listedMax = 50;
 /** Subscriptions of one line that are shown. */
 const subscriptionsMax = 5;
@@ -28,7 +28,7 @@ const subscriptionsMax = 5;
 export interface PanelProps {
   drawn: Drawn;
   known: Known;
-  /** Of a box or a line. */
+  /** The id of a box or a line. */
   chosen: string;
   mayWrite: boolean;
   onChoose: (id: string | undefined) => void;

@@ -76,7 +76,7 @@ function Edit({ workflow }: { workflow: Workflow }) {
     },
   });
   const { restart } = editing;
-  // Who has changed nothing sees what is there now.
+  // An unchanged draft follows the current deployment.
   useEffect(() => {
     if (isOld && !isChanged && !deploy.isPending) restart(present);
   });

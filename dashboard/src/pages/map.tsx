@@ -308,7 +308,7 @@ function listedEdges(edges: readonly Flow['edges'][number][], found: readonly st
       );
 }
 
-/** Of thousands of sources the map has the busiest: others are found by name. */
+/** The map has only the busiest of thousands of sources: others are found by name. */
 function Elsewhere({
   words,
   isTruncated,

@@ -17,7 +17,7 @@ export function RunActions({
   workflow,
 }: {
   run: RunDetail;
-  /** Of the version that was run; undefined while they are not known. */
+  /** The steps of the version that was run; undefined while they are not known. */
   steps: readonly WorkflowStep[] | undefined;
   version: number | undefined;
   workflow: Workflow | undefined;

@@ -38,7 +38,7 @@ export function withValue(draft: AppDraft, path: readonly string[], value: unkno
   return Object.keys(inner).length === 0 ? others : { ...draft, [name]: inner };
 }
 
-/** Of another kind: what that kind cannot have is left out. */
+/** The draft with another kind: fields that this kind cannot have are left out. */
 export function withKind(draft: AppDraft, kind: string): AppDraft {
   const { oauth, ...others } = draft;
   const changed = { ...others, auth_type: kind };

@@ -45,7 +45,7 @@ export function tell(result: ConnectResult): void {
   channel.close();
 }
 
-/** Answers how to stop. */
+/** Returns a function that stops listening. */
 export function listen(flow: string, hear: (result: ConnectResult) => void): () => void {
   const channel = new BroadcastChannel(channelName);
   channel.onmessage = ({ data }: MessageEvent<unknown>) => {

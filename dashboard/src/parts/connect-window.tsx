@@ -33,7 +33,7 @@ export function ConnectWindow({
   onDone,
 }: {
   label: string;
-  /** Of POST /v1/accounts/connect. */
+  /** The body of POST /v1/accounts/connect. */
   body: Record<string, unknown>;
   /** Those there are: a new one is the connection that is waited for. */
   marks: () => Promise<Mark[]>;

@@ -6,7 +6,7 @@ import { client } from '~/api/client.ts';
 const keptMax = 500;
 /** What came in between is shown together: a page is not drawn for each of a thousand events a second. */
 const drawEveryMs = 250;
-/** Of what came in between, so many are kept; the rate is still the true one. */
+/** Maximum of events kept between two renderings; the rate counts all of them. */
 const keptPerDraw = 50;
 const rateOverMs = 5_000;
 

@@ -11,7 +11,7 @@ interface OwnerChoice {
 
 const Owner = createContext<OwnerChoice | undefined>(undefined);
 
-/** Whose things are looked at. Remembered by this browser; someone who left the workspace sees their own. */
+/** The owner whose objects are shown. The browser remembers it; a user who left the workspace sees their own objects. */
 export function OwnerProvider({ me, children }: { me: Me; children: ReactNode }) {
   const [chosen, setChosen] = useState(() => remembered('owner') ?? me.id);
   const isKnown = chosen === me.id || me.orgs.some(({ id }) => id === chosen);

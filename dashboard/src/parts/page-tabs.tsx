@@ -13,7 +13,7 @@ export function PageTabs({
   tabs,
   className,
 }: {
-  /** Of the page. */
+  /** The URL of the page. */
   href: string;
   /** The first is what is shown unless the address says otherwise. */
   tabs: readonly PageTab[];

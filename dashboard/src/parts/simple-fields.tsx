@@ -99,7 +99,7 @@ export function JsonField(props: FieldProps) {
       onChange(next.trim() === '' ? undefined : (JSON.parse(next) as unknown));
       setIsJson(true);
     } catch {
-      // Of type any, a text may be meant as it is; of the others the service says what it expected.
+      // With the type any, a text may be meant literally; for other types the service reports what it expected.
       onChange(next);
       setIsJson(definition.type === 'any');
     }

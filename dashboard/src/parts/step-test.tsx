@@ -28,7 +28,7 @@ export function StepTest({
   workflowId: string;
   step: StepDraft;
   before: readonly StepDraft[];
-  /** Whose exports it begins with; absent: those of the last run. */
+  /** The run whose exports it begins with; absent: the last run. */
   runId: string | undefined;
 }) {
   const runs = useRuns(workflowId, '');

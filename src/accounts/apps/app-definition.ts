@@ -17,7 +17,7 @@ export interface AppDefinition {
   test: AppTest | undefined;
 }
 
-/** What a person fills in; a component reads it as `$auth.<name>`. In the API: custom_fields_json. */
+/** A field that a user fills in; a component reads it as `$auth.<name>`. In the API: custom_fields_json. */
 export interface CustomField {
   name: string;
   label: string;
@@ -78,7 +78,7 @@ export interface OAuth1Settings {
   registration: Registration;
 }
 
-/** How a person gets a client id and secret at the provider. */
+/** How a user gets a client id and secret at the provider. */
 export interface Registration {
   url: string;
   /** Markdown; `{{redirect_uri}}` stands for the exact redirect URI of this service. */

@@ -130,7 +130,7 @@ function encoded(values: TemplateValues, field: string): string {
   return encodeURIComponent(filledText(values, field).toWellFormed());
 }
 
-/** `https://example.com/` as people paste it is example.com. */
+/** `https://example.com/`, as users paste it, becomes example.com. */
 function withoutUrlParts(text: string): string {
   return text
     .trim()

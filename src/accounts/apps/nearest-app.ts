@@ -18,7 +18,7 @@ export function nearestApp(
   return nearest?.slug;
 }
 
-/** Letters and digits: people write Google Sheets, google-sheets and GoogleSheets. */
+/** The letters and digits of a name: users write Google Sheets, google-sheets and GoogleSheets. */
 function plain(text: string): string {
   return text
     .slice(0, 64)

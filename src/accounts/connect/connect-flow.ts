@@ -54,7 +54,7 @@ export interface ConnectFailure {
     | 'oauth_client_missing'
     | 'app_missing'
     | 'account_missing';
-  /** For people; without secrets. */
+  /** Shown to users; without secrets. */
   message: string;
 }
 

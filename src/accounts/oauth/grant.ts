@@ -31,8 +31,8 @@ export interface Grant {
 }
 
 /**
- * A provider did not give tokens. The message is for people: what was asked where, what came back; it never holds a
- * secret. `reach` tells how far the fault goes:
+ * A provider did not issue tokens. The message is shown to users: the request, and the answer; it never holds a
+ * secret. `reach` is the extent of the fault:
  * - `grant`: this grant is refused for good (invalid_grant): the account has to be connected again;
  * - `client`: the client or the request is refused (invalid_client, unauthorized_client, invalid_scope, …): the
  *   OAuth client has to be fixed, the grant may still be good;

@@ -18,7 +18,7 @@ const timeoutMs = 20_000;
 /** Two tokens and a few words about the account. */
 const answerBytesMax = 64 * 1024;
 const tokenCharactersMax = 8 * 1024;
-/** A provider's words are shown to people up to here. */
+/** Maximum of a provider's message that is shown to users. */
 const wordsCharactersMax = 300;
 
 /** Temporary credentials (RFC 5849, section 2.1): the token goes through the browser, the secret does not. */
@@ -58,7 +58,7 @@ export class OAuth1Flow {
     return tokensIn(answer, context);
   }
 
-  /** Where the person says yes: the second step. */
+  /** The URL at which the user agrees: the second step. */
   authorizationUrl(context: GrantContext, { token }: Pick<RequestToken, 'token'>): string {
     const settings = settingsOf(context);
     const url = providerUrl(settings.authorizationUrl, urlFields(context));

@@ -2,7 +2,7 @@ import type { OAuth2Settings } from '#accounts/apps/app-definition.ts';
 import type { GuardedResponse } from '#egress/guarded-fetch.ts';
 import { parentAt, valueAt } from './value-at.ts';
 
-/** What a token endpoint answered, told apart by what it means and not by its status. */
+/** The answer of a token endpoint, classified by its meaning and not by its status. */
 export type TokenAnswer =
   | {
       kind: 'tokens';

@@ -1,7 +1,7 @@
 import type { Clock } from '#lib/clock.ts';
 import { GrantError } from './grant.ts';
 
-/** A provider's words are shown to people up to here. */
+/** Maximum of a provider's message that is shown to users. */
 const descriptionCharactersMax = 300;
 
 /** The grant is no longer valid; the first by RFC 6749, the others as GitHub, Slack and others say it. */

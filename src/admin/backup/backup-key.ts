@@ -25,7 +25,7 @@ export interface BackupKeys {
   body: Buffer;
   /** Wraps the data keys. */
   vault: Vault;
-  /** Hex; tells a wrong secret from a damaged file. */
+  /** Hex; distinguishes a wrong secret from a damaged file. */
   check: string;
 }
 

@@ -12,7 +12,7 @@ const passphraseBytesMax = 64 * 1024;
 
 /**
  * The secret of a backup: from the file of a recovery key, the file of a passphrase, MILLRACE_BACKUP_PASSPHRASE, or the
- * person at the terminal. Throws `BackupError` or `UsageError` where there is none.
+ * user at the terminal. Throws `BackupError` or `UsageError` where there is none.
  */
 export async function secretOf(
   { settings, folder, isInteractive }: Pick<OfflineContext, 'settings' | 'folder' | 'isInteractive'>,

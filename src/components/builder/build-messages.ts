@@ -5,7 +5,7 @@ import type { FileContent } from './text-of.ts';
  * descriptor 3. The bundler asks back for the component's own files, so that it needs no right to read or fetch them.
  */
 
-/** One of the component's own files. `path` names it to people and in hashes: a URL, or a path below the root. */
+/** One of the component's own files. `path` names it in messages and in hashes: a URL, or a path below the root. */
 export interface OwnFile extends FileContent {
   path: string;
   /** Absent: the bundler decides by the extension; 'either': JavaScript when it parses as such, else TypeScript. */

@@ -39,7 +39,7 @@ const usual: Record<string, string> = {
   'video/mpeg': '.mpeg',
 };
 
-/** The types people attach to things; anything else is left unsaid. */
+/** Common types of attachments; other files get no type. */
 const contentTypes: Record<string, string> = {
   '.3gp': 'video/3gpp',
   '.7z': 'application/x-7z-compressed',

@@ -26,8 +26,8 @@ export async function getFileStream(pathOrUrl: string): Promise<Readable> {
 }
 
 /**
- * The same with what is known about the file. The size is always known: a download whose length the server does not
- * tell is first written to a temporary file, which is gone when the stream has closed.
+ * The same with the metadata of the file. The size is always known: a download whose length the server does not
+ * send is first written to a temporary file, which is removed when the stream has closed.
  */
 export async function getFileStreamAndMetadata(
   pathOrUrl: string,

@@ -20,7 +20,7 @@ export type UrlRule =
 
 /**
  * The URL that a webhook is stored with: parsed once (WHATWG), without its fragment, which no request carries. Throws
- * CallerError `invalid_parameter` with `details.rule`. Addresses that names stand for are never told.
+ * CallerError `invalid_parameter` with `details.rule`. Addresses that names resolve to are never revealed.
  */
 export async function checkWebhookUrl(
   text: string,

@@ -17,7 +17,7 @@ export interface SessionRouteOptions {
   settings: { publicUrl: string; sessionHours: number };
 }
 
-/** Additions: signing in to the dashboard. A session is the API key of a person in a cookie that no script can read. */
+/** Additions: signing in to the dashboard. A session is the API key of a user in a cookie that no script can read. */
 export function sessionRoutes(app: App, { store, clock, logger, settings }: SessionRouteOptions): void {
   const { publicUrl } = settings;
   app.post(

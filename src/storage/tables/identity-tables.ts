@@ -14,7 +14,7 @@ export interface ApiKeyTable {
   user_id: string;
   name: string;
   key_hash: string;
-  /** Last four characters, for people to tell keys apart. */
+  /** Last four characters, by which users recognise the key. */
   key_hint: string;
   created_at_ms: number;
   last_used_at_ms: number | null;

@@ -129,7 +129,7 @@ export interface RunTable {
   workflow_id: string;
   deployment_id: string;
   state: RunState;
-  /** What started it: hi_, ti_, ei_, dc_ or p_ id; null: a person. */
+  /** What started it: hi_, ti_, ei_, dc_ or p_ id; null: a user. */
   emitter_id: string | null;
   source_type: RunSourceType;
   /** JSON text: `steps.trigger.event`. */

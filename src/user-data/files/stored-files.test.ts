@@ -77,7 +77,7 @@ describe('stored files', () => {
       const now = await upload.finish();
       assert.equal((await files.find(target('report')))?.id, now.id);
       assert.equal(await files.findById(old.id), undefined);
-      // Who began to read the old one may end.
+      // A reader of the old one may finish.
       assert.equal((await contentOf(files, old)).toString(), 'old');
       clock.step(replacedMs + 1);
       await pruner.prune();

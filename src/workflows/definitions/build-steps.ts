@@ -57,7 +57,7 @@ export class StepBuilder {
     this.#configurer = new StepConfigurer(options);
   }
 
-  /** Throws what building, checking and additionalProps tell, each naming `steps[<n>]` and the field. */
+  /** Throws the errors of building, checking and additionalProps, each naming `steps[<n>]` and the field. */
   async build(
     inputs: readonly StepInput[],
     /** `workflowId`: what its code is given on the way is on record under this id, also when nothing comes of it. */

@@ -67,7 +67,7 @@ export class StepConfigurer {
     this.#deadlineMs = options.deadlineMs;
   }
 
-  /** Throws what checking and additionalProps tell, naming `configured_props.<name>`. */
+  /** Throws the errors of checking and additionalProps, naming `configured_props.<name>`. */
   async configure(subject: StepSubject): Promise<ConfiguredStep> {
     const { component, values, expressions } = subject;
     const shape = JSON.parse(component.shape) as ComponentShape;

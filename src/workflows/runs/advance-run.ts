@@ -18,7 +18,7 @@ import { retryWaitMs, withAttempt } from './run-retries.ts';
 import type { StepError, StepResult, StepRunner } from './run-step.ts';
 import { stepsOfRun } from './run-store.ts';
 
-/** What the engine tells others of. */
+/** Callbacks of the engine. */
 export interface RunObservers {
   /** A run of this workflow has ended: there may be more than are kept. */
   ended(workflowId: string): void;

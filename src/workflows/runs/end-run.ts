@@ -30,8 +30,8 @@ interface RunEnd {
 }
 
 /**
- * Ends a run from outside its steps: cancelled by a person, quarantined, or without a deployment that can be loaded. Who
- * runs it finds its job gone at the next record and drops what it did. Answers the events that were stored; undefined
+ * Ends a run from outside its steps: cancelled by a user, quarantined, or without a deployment that can be loaded. The node that
+ * runs it finds its job gone at the next record and drops its work. Returns the events that were stored; undefined
  * when there was nothing to end.
  */
 export async function endRunOutside(

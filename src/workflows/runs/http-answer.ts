@@ -1,6 +1,6 @@
 import type { HttpReply } from '#runner/call-outcome.ts';
 
-/** What code asked for with `$.respond`, for people: its body as text. */
+/** The answer of `$.respond`, as it is shown to users: its body as text. */
 export interface HttpAnswer {
   status: number;
   headers: HttpReply['headers'];

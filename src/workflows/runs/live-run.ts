@@ -61,7 +61,7 @@ export class LiveRun {
     surroundings: RunSurroundings;
     /** It was made for this attempt. */
     isNew?: boolean;
-    /** A person tries one step. */
+    /** A user tries one step. */
     isTest?: boolean;
   }) {
     const { run, deployment } = options;

@@ -11,7 +11,7 @@ export function runContextJson(
     workflowName: string | null;
     projectId: string | null;
     platformVersion: string;
-    /** A person tries one step. */
+    /** A user tries one step. */
     isTest: boolean;
   },
 ): string {

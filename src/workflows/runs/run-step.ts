@@ -20,7 +20,7 @@ const sharedTriesMax = 3;
 const secondsOfHttpAndEmail = 30;
 const secondsOfOthers = 60;
 
-/** Why a step failed, as `$errors` and run records tell it; redacted. */
+/** The failure of a step, as `$errors` and run records contain it; redacted. */
 export interface StepError {
   code: string;
   msg: string;

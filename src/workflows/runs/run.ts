@@ -8,7 +8,7 @@ export interface RunTrigger {
   ownerId: string;
   /** The deployment the run begins with, and ends with. */
   deploymentId: string;
-  /** hi_, ti_, ei_, dc_ or p_ id of what triggered it; null: a person. */
+  /** hi_, ti_, ei_, dc_ or p_ id of what triggered it; null: a user. */
   emitterId: string | null;
   sourceType: RunSourceType;
   /** JSON text: `steps.trigger.event`. */
@@ -52,7 +52,7 @@ export type RunReply =
 export interface RunResumption {
   /** `$.context.run` of the next call of the step. */
   run?: { runs: number; context: unknown };
-  /** JSON-able request that hit the resume URL; exported as `$resume_data`, or told as `callback_request`. */
+  /** JSON-able request that hit the resume URL; exported as `$resume_data`, or sent as `callback_request`. */
   request?: unknown;
   /** Its cancel URL was called while its step still ran. */
   cancelled?: true;

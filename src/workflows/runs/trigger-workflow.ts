@@ -26,7 +26,7 @@ export function triggerHostCalls(options: {
       workflowId: workflow.id,
       ownerId: workflow.owner_id,
       deploymentId: workflow.deployment_id,
-      // An action that is run by itself is no emitter: a person's call triggers.
+      // An action that is run by itself is no emitter: a call of the API triggers.
       emitterId: run.workflow_id === '' ? null : run.workflow_id,
       sourceType: 'WORKFLOW',
       event: ask.body.length === 0 ? 'null' : payloadText(ask.body),

@@ -3,7 +3,7 @@ export type SendOutcome = { state: 'sent' | 'failed'; result: SendResult };
 
 /** JSON in `run_sends.result`. */
 export interface SendResult {
-  /** Why it failed, for people. */
+  /** The reason of the failure, as it is shown to users. */
   error?: string;
   /** Answer to a request: HTTP status and the beginning of its body. */
   status?: number;

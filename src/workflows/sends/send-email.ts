@@ -24,7 +24,7 @@ export interface Mail {
   text?: string;
   html?: string;
   attachments: { filename: string; content: Buffer; contentType?: string }[];
-  /** Tells mail servers and people which workflow it is from; an action that was run by itself has none. */
+  /** Names the workflow to mail servers and receivers; an action that was run by itself has none. */
   workflowId?: string;
 }
 

@@ -4,7 +4,7 @@ export interface TenantAttack {
   leave: string;
   /** Returns `done` where it finds it. */
   look: string;
-  /** Who finds it where there is no wall in between: another deployment of the owner, or only the same one. */
+  /** The deployment that finds it where there is no wall: another one of the owner, or only the same one. */
   control: 'owner' | 'deployment';
 }
 
