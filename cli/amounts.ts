@@ -1,4 +1,4 @@
-/** Amounts of answers as people say them; `--json` has the numbers. */
+/** Amounts of answers with their units; `--json` has the numbers. */
 
 const number = new Intl.NumberFormat('en');
 const byteUnits = ['bytes', 'KB', 'MB', 'GB', 'TB'];

@@ -29,7 +29,7 @@ describe('the API as commands use it', () => {
     return error;
   }
 
-  test('tells what was refused at once, with its exit code and what to do', async () => {
+  test('reports immediately what was refused, with its exit code and what to do', async () => {
     server.answerOnce(
       {
         status: 429,

@@ -107,7 +107,7 @@ export class Api {
     return this.#client.stream<Data>({ method: 'GET', ...request }, { ...options, signal });
   }
 
-  /** What the client throws, as commands tell it; faults of our own stay what they are. */
+  /** Turns errors of the client into those of commands; our own faults stay as they are. */
   asCliError(error: unknown): unknown {
     if (error instanceof MillraceError) return refusal(error, this.url);
     if (error instanceof MillraceConnectionError || this.#signal.aborted)

@@ -28,7 +28,7 @@ const typed = Symbol('typed');
 /** Pages that a choice of several is made from. */
 const pagesAtOnce = 5;
 
-/** Asks for one prop; undefined when the person leaves it out. */
+/** Asks for one prop; undefined when the user leaves it out. */
 export async function askForProp(question: PropQuestion): Promise<unknown> {
   const { session, api, definition } = question;
   const { type, description } = definition;

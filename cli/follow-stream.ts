@@ -13,7 +13,7 @@ export interface Followed {
   after: string | undefined;
   /** Ends the stream, as if it had ended by itself. */
   signal: AbortSignal;
-  /** What happened to the connection, for the person. */
+  /** Reports to the user what happened to the connection. */
   note: (text: string) => void;
 }
 

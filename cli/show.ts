@@ -72,7 +72,7 @@ export async function showOne(session: Session, item: object): Promise<void> {
   );
 }
 
-/** What was done: a sentence for people; `data` for machines, `{}` where the API answers nothing. */
+/** The result of a command: a sentence for users; `data` for programs, `{}` where the API answers nothing. */
 export function showDone(session: Session, sentence: string, data: unknown = {}): void {
   if (session.isJson) session.terminal.printJson(data);
   else session.terminal.note(sentence);
@@ -107,7 +107,7 @@ function cellText(value: unknown): string {
   return typeof value === 'number' ? String(value) : visibleJson(value, 0);
 }
 
-/** Times and amounts as people read them. */
+/** Times and amounts in readable form. */
 export function readable(name: string, value: unknown): unknown {
   const amount = typeof value === 'number' ? amountText(name, value) : undefined;
   if (amount !== undefined) return amount;

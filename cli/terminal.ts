@@ -14,7 +14,7 @@ export interface TerminalStreams {
   stderr: Output;
 }
 
-/** Where answers (standard output) and everything else (standard error) go, and what the person sees there. */
+/** Where answers (standard output) and everything else (standard error) go, and what the user sees there. */
 export class Terminal {
   readonly streams: TerminalStreams;
   /** A user can be asked: false where input or questions would go to a file or a pipe. */

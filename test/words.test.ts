@@ -83,7 +83,7 @@ function found(
   );
 }
 
-/** What a line of code has for people: its comment, or the name of a test. */
+/** The prose in a line of code: its comment, or the name of a test. */
 function commentOrTestName(line: string): string {
   if (/^\s*(?:\/\/|\/?\*)/.test(line)) return line;
   return /\s\/\/ .*$|(?<![.\w])(?:test|describe)(?:\.\w+)?\(.*$/.exec(line)?.[0] ?? '';

@@ -15,7 +15,7 @@ export type FetchedFeed =
   /** `url`: where the feed was found, after redirects. */
   | { status: 'fetched'; text: string; url: string; validators: Validators };
 
-/** Downloads a feed. Throws an Error with a message for the person who entered the URL. */
+/** Downloads a feed. Throws an Error with a message for the user who entered the URL. */
 export async function fetchFeed(url: string, validators: Validators = {}): Promise<FetchedFeed> {
   const { address, headers } = requestFor(url, validators);
   try {

@@ -11,7 +11,7 @@ const end = (reason: string) => `event: end\ndata: ${JSON.stringify({ reason })}
 
 type Script = (response: ServerResponse) => void;
 
-/** A connection that tells this, and is then ended, broken off, or left as it is. */
+/** A connection that sends this, and is then ended, broken off, or left open. */
 const tells =
   (text: string, then: 'end' | 'break' | 'stay'): Script =>
   (response) => {

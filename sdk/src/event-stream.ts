@@ -74,7 +74,7 @@ export class EventStream<Data> implements AsyncIterable<StreamMessage<Data>> {
     let { lastEventId } = this.#options;
     let isPlaced = lastEventId !== undefined;
     let hasConnected = false;
-    /** Until a message tells another place. */
+    /** Until a message names another place. */
     let resumeFrom: string | undefined;
     let failures = 0;
     while (!isAborted(signal)) {

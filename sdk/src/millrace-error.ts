@@ -15,7 +15,7 @@ export interface ErrorFacts {
 }
 
 /**
- * The service answered that it did not do what was asked: `message` is a sentence for people, `code` is for programs (a table
+ * The service refused the request: `message` is a sentence for users, `code` is for programs (a table
  * of them is in docs/reference/errors.md of Millrace).
  */
 export class MillraceError extends Error {

@@ -395,7 +395,7 @@ forEachStore((fixture) => {
       );
     });
 
-    test('many that find the same at once tell it once', async (t) => {
+    test('many that find the same simultaneously report it once', async (t) => {
       const kept = await keeping(t, fixture.store, {});
       const account = await kept.create();
       const ill = { healthy: false, dead: false, error: 'no' };

@@ -257,7 +257,7 @@ describe('what a component may not import', () => {
     });
   }
 
-  test('files of the machine are not bundled as text, JSON or by a pattern, and their content is not told', async () => {
+  test('files of the machine are not bundled as text, JSON or by a pattern, and their content is not revealed', async () => {
     for (const code of [
       'import x from "/etc/passwd" with { type: "text" }; export default { x }',
       'import x from "../../../../../../etc/passwd" with { type: "text" }; export default { x }',

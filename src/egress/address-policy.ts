@@ -22,7 +22,7 @@ export interface AddressPolicyOptions {
 
 /**
  * Where connections may go, decided on the address that is about to be dialled, never on a name. Both the relay of
- * user code and the platform's own requests ask here.
+ * user code and the platform's own requests are checked here.
  *
  * `public` is an allow list for IPv6 and the complement of IANA's special-purpose registry for IPv4: a list of known bad
  * addresses would miss the next one.

@@ -21,7 +21,7 @@ export interface GuardedDispatcherOptions {
   headersTimeoutMs?: number;
   /** Longest silence within the body. Default 30 seconds. */
   bodyTimeoutMs?: number;
-  /** Connections to one origin at once; more requests wait. Default 64; null: as many as there are requests. */
+  /** Simultaneous connections to one origin; more requests wait. Default 64; null: as many as there are requests. */
   connectionsPerOrigin?: number | null;
   lookup?: LookupAll;
 }

@@ -23,7 +23,7 @@ const addressesMax = 16;
 export interface VettedTarget {
   /** Never empty. */
   addresses: string[];
-  /** Another one than was asked for where the operator leads the connection elsewhere (MILLRACE_CONNECT_TO). */
+  /** Differs from the requested one if the operator redirects the connection (MILLRACE_CONNECT_TO). */
   port: number;
 }
 

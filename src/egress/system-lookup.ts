@@ -26,8 +26,8 @@ export interface SystemLookupOptions {
 /**
  * Looks names up as the machine does: by its hosts file, its search domains and its name servers. On Linux this does not use the system's
  * resolver: that has two threads for the whole process, and the owner of a name server that does not answer could hold
- * both, and with them the look-ups of all other users. What only the system's resolver can know (a name without a dot, mDNS,
- * a machine without name servers, another operating system) it is asked for, one name per asker at a time and in turns.
+ * both, and with them the look-ups of all other users. Names that only the system's resolver can know (a name without a dot, mDNS,
+ * a machine without name servers, another operating system) are passed to it, one name per caller at a time and in turns.
  * Rejects with EAI_AGAIN when no answer came in time, ENOTFOUND when there is no such name.
  */
 export function systemLookup(options: SystemLookupOptions = {}): LookupAll {

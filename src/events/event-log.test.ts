@@ -688,7 +688,7 @@ describe('the event log', () => {
         assert.equal(await count(), 100);
       });
 
-      test('the pruner finds after a start what gathered before, and stops when told', async () => {
+      test('the pruner finds after a start what gathered before, and stops on request', async () => {
         await addEmitter();
         await fill(1_200, 'y');
         await fill(101);

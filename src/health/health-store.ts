@@ -121,7 +121,7 @@ function healthQuery(
     ) as f`;
 }
 
-/** Health of objects by id: one query, whatever their number. */
+/** Health of objects by id: one query for any number. */
 export async function healthOf(
   db: Db,
   kind: HealthKind,

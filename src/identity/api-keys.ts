@@ -93,7 +93,7 @@ export function revokeApiKey(
   clock: Clock,
 ): Promise<void> {
   return store.transaction(async (tx) => {
-    // Two keys that are revoked at once must not both be the last but one.
+    // Two keys that are revoked simultaneously must not both count as the last but one.
     await lockUser(tx, store, values.userId);
     const key = await findApiKey(tx, values.keyId);
     if (key === undefined || key.user_id !== values.userId || key.revoked_at_ms !== null) {

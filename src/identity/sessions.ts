@@ -20,7 +20,7 @@ import {
 const sessionsOfKeyMax = 100;
 /** Expired sessions that go with each new one: more than come, so that the table does not grow. */
 const prunedAtOnce = 100;
-/** The form of what is in the cookie: anything else is not looked for. */
+/** The form of the token in the cookie: no other text is looked up. */
 const tokenForm = /^mse_[0-9A-Za-z]{32}$/;
 
 export interface StartedSession {

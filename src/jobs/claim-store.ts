@@ -12,7 +12,7 @@ export interface ClaimOptions {
   lanes: Pick<LaneLeases, 'taking' | 'mayTake'>;
   kinds: readonly JobKind[];
   limit: number;
-  /** Jobs of one lane that may run on this node at once. */
+  /** Maximum of jobs of one lane under way on this node. */
   laneMax: number;
   /** What runs on this node already. */
   runningByLane: ReadonlyMap<string, number>;
@@ -70,7 +70,7 @@ export async function claimJobs(store: Store, options: ClaimOptions): Promise<Le
 const suspectsLookedAt = 64;
 
 /**
- * Leases the oldest suspect that is due and whose lane this node may have. To be called when nothing else begins on this node until it
+ * Leases the oldest suspect that is due and whose lane this node may have. Call it when nothing else begins on this node until it
  * has ended, or `endSolitude` was called: should the node die before that, the suspect is to blame.
  */
 export async function claimSuspect(store: Store, options: ClaimOptions): Promise<LeasedJob | undefined> {
@@ -86,7 +86,7 @@ export async function claimSuspect(store: Store, options: ClaimOptions): Promise
   });
 }
 
-/** Others begin on the node of this job: whatever happens to the node from now on says nothing of the job. */
+/** Others begin on the node of this job: whatever happens to the node from now on is no evidence against the job. */
 export async function endSolitude(tx: Tx, job: { id: string }): Promise<void> {
   await tx
     .updateTable('jobs')

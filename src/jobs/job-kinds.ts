@@ -20,7 +20,7 @@ export interface JobPayloads {
     tick?: { timer_id: string; planned_ms: number };
   };
   /**
-   * Deletes a range of an emitter's events (both ends inclusive, absent: open); asked for with 202. Without a channel:
+   * Deletes a range of an emitter's events (both ends inclusive, absent: open); accepted with 202. Without a channel:
    * whatever is left in any of them, of an emitter that was removed.
    */
   delete_events: { emitter_id: string; channel?: string; start?: string; end?: string };
@@ -43,7 +43,7 @@ export interface JobPayloads {
     listener_id: string;
     subscription_id?: string;
     replay_id?: string;
-    /** Only those that ended (or else were made) in this time, epoch ms, both inclusive. */
+    /** Only those that ended (or, if they have not, were made) in this time, epoch ms, both inclusive. */
     since_ms?: number;
     until_ms?: number;
     from: DeliveryState[];

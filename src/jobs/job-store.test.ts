@@ -119,7 +119,7 @@ describe('the job queue', () => {
       assert.deepEqual(await claimedIds(), []);
     });
 
-    test('a claimed job tells what it is and which attempt this is', async () => {
+    test('a claimed job has its kind, payload and attempt', async () => {
       await insert(row('a', { lane: 'dc_1' }));
       assert.deepEqual(await claim(), [
         {
@@ -142,7 +142,7 @@ describe('the job queue', () => {
       });
     });
 
-    test('a job that is not due is not claimed, and tells when it will be', async () => {
+    test('a job that is not due is not claimed, and its due time is returned', async () => {
       await insert(row('later', { runAtMs: start + 500 }), row('much later', { runAtMs: start + 900 }));
       assert.deepEqual(await claimedIds(), []);
       assert.equal(await dueAfter(start), start + 500);

@@ -98,7 +98,7 @@ export class NodeHeartbeat {
     return this.#task.stop();
   }
 
-  /** Others see at once that the node stops. It stops as well where that cannot be written. */
+  /** Makes other nodes see immediately that this node stops. The node also stops if that cannot be written. */
   async reportStopping(): Promise<void> {
     if (this.#startedAtMs === 0) return;
     try {

@@ -232,7 +232,7 @@ describe('the worker pool', () => {
       );
     });
 
-    test('the third failure puts a job in quarantine and tells its handler', async () => {
+    test('the third failure puts a job in quarantine and reports it to its handler', async () => {
       await insert({ ...job('bad'), attempts: 2, blames: 2 }, { ...job('worse'), attempts: 2, blames: 2 });
       const told: string[] = [];
       await withPool(

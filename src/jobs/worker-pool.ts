@@ -190,7 +190,7 @@ export class WorkerPool {
     return this.#stopping;
   }
 
-  /** After `stop`, when nothing of this node's lanes is under way anywhere in this process: other nodes take them at once. */
+  /** After `stop`, when nothing of this node's lanes is under way anywhere in this process: other nodes take them immediately. */
   async releaseLanes(): Promise<void> {
     if (!this.#store.isShared) return;
     try {
@@ -287,7 +287,7 @@ export class WorkerPool {
       await this.#solitude.mayBegin(job);
       await this.#jobs.of(job.kind).run(job, this.#signal);
     } catch (error) {
-      // One that never got to the disk was never accepted: there is nothing to run again.
+      // A job that never reached the disk was never accepted, so there is nothing to run again.
       if (await isStored(job)) this.#attemptFailed(job, toError(error));
     }
   }

@@ -13,7 +13,7 @@ const retryMsMax = 5;
 /** At the exit of the process a full pipe is tried so often, `retryMsMax` apart. */
 const retriesAtExit = 200;
 
-/** A line, or the notice that stands for lines that are not there. */
+/** A line, or the notice about lines that were dropped. */
 interface Entry {
   text: string;
   /** How many lines are gone with it. */
@@ -22,8 +22,8 @@ interface Entry {
 
 /**
  * Lines on their way to a descriptor, in order, without ever holding up the process. What cannot be written is dropped:
- * a service whose log stands on a full disk, or has lost its reader, still works. (pino's own destination ends the
- * process at the first such line, or never lets it end.) In the place of the dropped lines stands one that counts them.
+ * a service whose log is on a full disk, or has lost its reader, still works. (pino's own destination ends the
+ * process at the first such line, or never lets it end.) The dropped lines are replaced by one line with their number.
  */
 export class LogOutput {
   readonly #descriptor: number;

@@ -43,7 +43,7 @@ export interface MuxSessionOptions {
   ids: 'odd' | 'even';
   /** Decides on a channel that the peer asks for, now or later through `accept` or `reject`. Absent: asking is a violation. */
   onOpen?: (channel: MuxChannel, request: unknown) => ChannelHandler;
-  /** More channels than this at once are refused with EMFILE. */
+  /** More simultaneous channels than this are refused with EMFILE. */
   channelsMax?: number;
   /** The peer broke the protocol; the session is over. Called at most once. */
   onViolation?: (reason: string) => void;
@@ -225,7 +225,7 @@ export class MuxChannel {
     return this.#state === 'closed';
   }
 
-  /** Says yes to a channel that the peer asked for. */
+  /** Accepts a channel that the peer asked for. */
   accept(answer: object): void {
     if (this.#state !== 'deciding') return;
     this.#session.send(FrameType.opened, this.id, jsonPayload(answer));

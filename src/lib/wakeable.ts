@@ -12,7 +12,7 @@ export interface WakeableOptions {
   about?: Readonly<Record<string, string>>;
   /** After a failure, what was poked during the look waits for the next one too. */
   restsAfterFailure?: boolean;
-  /** A look has ended, and none follows at once. */
+  /** Called when a look has ended and none follows immediately. */
   onRest?: () => void;
   /** A clock that never steps, for tests to turn. */
   nowMs?: () => number;

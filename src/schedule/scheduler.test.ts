@@ -414,7 +414,7 @@ describe('timers', () => {
   });
 });
 
-test('the event of a cron tick tells the local and the UTC time', () => {
+test('the event of a cron tick has the local and the UTC time', () => {
   const event = timerEvent({ cron: '0 11 * * *', timezone: 'Europe/Berlin' }, start) as {
     timestamp: number;
     timezone_configured: { iso8601: { timestamp: string }; metadata: { day_of_week: number } };

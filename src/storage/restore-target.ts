@@ -28,7 +28,7 @@ export interface RestoreTarget {
   readonly users: number | undefined;
   /**
    * Puts a store with the tables of these migrations, filled by `fill` and then brought to this version and finished by
-   * `finish`, in the place of what is there. All of it or, whatever happens, nothing. Returns where the store that was
+   * `finish`, in the place of the present store. All of it is replaced or, whatever happens, nothing. Returns where the store that was
    * replaced is kept; undefined: nowhere.
    */
   replace(work: RestoreWork): Promise<string | undefined>;

@@ -77,7 +77,7 @@ export class SqliteThreadDriver implements Driver {
   }
 
   async beginTransaction(): Promise<void> {
-    // immediate: the write lock is taken at once, so no statement inside can meet a lock it has to wait for.
+    // immediate: the write lock is taken immediately, so no statement inside can meet a lock it has to wait for.
     this.#deferred = [{ sql: 'begin immediate', parameters: [] }];
     this.#begun = false;
   }

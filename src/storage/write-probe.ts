@@ -8,7 +8,7 @@ import type { Store } from './store.ts';
 const provenMs = 2_000;
 /** Bytes of a probe after the disk was full: small writes still fit into the files when large ones do not. */
 const fullProbeBytes = 256 * 1024;
-/** Probes of processes that are gone are removed after this time, at most so many at once. */
+/** Probes of processes that are gone are removed after this time, at most this many together. */
 const staleMs = 3_600_000;
 const removedMax = 100;
 

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import type { Db, Tx } from '#storage/store.ts';
 import type { SealedColumn } from './sealed-columns.ts';
 
-/** What stands in a sealed column of one row. */
+/** The content of a sealed column of one row. */
 export interface SealedCell {
   /** Values of the primary key. */
   key: string[];

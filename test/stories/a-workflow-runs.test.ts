@@ -277,7 +277,7 @@ forEachSharedService((fixture) => {
     );
   });
 
-  test('a run is cancelled, replayed, and restarted from a step by people', async () => {
+  test('a run is cancelled, replayed, and restarted from a step by users', async () => {
     const { service } = fixture;
     const workflow = await service.createWorkflow({
       steps: [

@@ -23,7 +23,7 @@ async function done(answer: Promise<ApiAnswer>, status = 200) {
   return body?.data;
 }
 
-/** A workspace of the suite's user, with people in each role, one that was removed, and a stranger. */
+/** A workspace of the suite's user, with users in each role, one that was removed, and a stranger. */
 class Team {
   readonly service: ServiceClient;
   readonly workspace: string;

@@ -134,7 +134,7 @@ forEachSharedService((fixture) => {
       assert.deepEqual(await accountsOf(app), []);
     });
 
-    test('who says no at the provider is sent back, and told so', async () => {
+    test('a user who says no at the provider is sent back, and sees that', async () => {
       provider.decision = 'deny';
       const { url } = await new TestBrowser().visit(await link({ redirect_url: home }), {
         stopBefore: atHome,
@@ -334,7 +334,7 @@ forEachSharedService((fixture) => {
       assert.deepEqual(await accountsOf(app), []);
     });
 
-    test('a member connects accounts of people only, and who was removed meanwhile none', async () => {
+    test('a member connects accounts of users only, and a removed one none', async () => {
       const user = await fixture.service.createUser('eve');
       const workspace = (await api('POST', '/v1/workspaces', { name: 'Team' })).body.data.id;
       const member = { user_id: user.id, role: 'member' };

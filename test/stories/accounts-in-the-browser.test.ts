@@ -149,7 +149,7 @@ describe('accounts in the dashboard', { skip: chromiumSkip() }, () => {
     dashboard.nothingWrong();
   });
 
-  test('an account that ended says so, and is connected again under the same id, by the same person only', async () => {
+  test('an account that ended says so, and is connected again under the same id, by the same user only', async () => {
     provider.decision = { login: 'ada' };
     provider.accessTokenSeconds = 2;
     const page = await dashboard.signedIn('/accounts/new?app=testhub');

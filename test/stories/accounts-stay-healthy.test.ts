@@ -108,7 +108,7 @@ forEachService(
       const run = await service.runInState(workflow.id, 'succeeded');
       assert.match(JSON.stringify(run), new RegExp(id));
 
-      // Asked again it is still refused: nothing new to tell. Then it works.
+      // The next test is refused too, so nothing new is reported. Then it works.
       const again = await service.api('POST', `/v1/accounts/${id}/test`);
       assert.equal(again.body.data.healthy, false);
       provider.answerAlways({ status: 200 });

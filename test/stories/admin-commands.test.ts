@@ -207,7 +207,7 @@ for (const dialect of storesOfStory(import.meta.filename, process.env[turnVariab
       });
     });
 
-    test('people read the key once, and lists in columns', async () => {
+    test('users see the key once, and lists in columns', async () => {
       await administer(async () => {
         const args = ['user', 'create', '--username', 'carl', '--email', 'carl@example.com'];
         const { stdout } = await admin(place, ...args);

@@ -141,7 +141,7 @@ forEachSharedService((fixture) => {
     );
   });
 
-  test('a receiver that fails is asked again; the attempt tells status and answer', async () => {
+  test('a receiver that fails is asked again; the attempt records status and answer', async () => {
     const { service } = fixture;
     await using receiver = await HttpReceiver.start({ answer: { status: 503, body: 'b'.repeat(5000) } });
     const source = await createEmittingSource(service);

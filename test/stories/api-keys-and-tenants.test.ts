@@ -263,7 +263,7 @@ forEachSharedService((fixture) => {
         { component_code: component },
       ],
       ['POST', (it) => `/v1/accounts?org_id=${it}`, workspace, nothing.o, { app: 'x', credentials: {} }],
-      // A person is no workspace.
+      // A user is no workspace.
       ['GET', (it) => `/v1/orgs/${it}/sources`, ids.user, 'u_000000000000'],
       ['POST', (it) => `/v1/sources?org_id=${it}`, ids.user, 'u_000000000000', { component_code: component }],
     ];

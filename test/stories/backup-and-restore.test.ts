@@ -31,7 +31,7 @@ interface Ended {
   code: number | null;
   stdout: string;
   stderr: string;
-  /** The most memory that the program on the store had, in MB; 0 where /proc does not tell. */
+  /** The most memory that the program on the store had, in MB; 0 without /proc. */
   peakMb: number;
 }
 

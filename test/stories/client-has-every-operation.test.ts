@@ -106,7 +106,7 @@ describe('the TypeScript client', () => {
       body: JSON.stringify(body),
     });
 
-  test('tells how the service is', async () => {
+  test('reports the health of the service', async () => {
     assert.equal((await client.health.get()).status, 'ok');
     assert.ok((await client.health.readiness()).status.length > 0);
     assert.match(await client.health.metrics(), /millrace_/);

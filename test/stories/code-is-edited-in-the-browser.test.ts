@@ -11,7 +11,7 @@ function cell(body: string): string {
   return `export default defineComponent({\n  async run({ steps, $ }) {\n    ${body}\n  },\n});\n`;
 }
 
-/** Workflows and sources made and changed by a person, without a terminal. */
+/** Workflows and sources made and changed in the browser, without a terminal. */
 describe('editing in the browser', { skip: chromiumSkip() }, () => {
   const dashboard = useDashboard();
   let service: ServiceClient;
@@ -451,7 +451,7 @@ describe('editing in the browser', { skip: chromiumSkip() }, () => {
     const id = /sources\/(dc_\w+)/.exec(page.url())?.[1] ?? '';
     const [latest] = await service.events(id);
     assert.deepEqual(latest.event, { word: 'hello', is: 8 }, 'the secret stayed what it was');
-    // A hook that throws: told with its line, nothing changed.
+    // A hook that throws is reported with its line, and nothing is changed.
     await page.getByRole('tab', { name: 'Code and props' }).click();
     await pasteCode(
       page,

@@ -9,7 +9,7 @@ const bundleBytesMax = 400 * 1024;
 /** The part of it that the first page loads. */
 const firstBytesMax = 200 * 1024;
 
-/** Looks at every page with the eyes of Chromium: what is missing here is missing for a person. */
+/** Looks at every page in Chromium: what is missing here is missing for a user. */
 describe('the dashboard', { skip: chromiumSkip() }, () => {
   const dashboard = useDashboard();
   let service: ServiceClient;

@@ -45,7 +45,7 @@ forEachSharedService((fixture) => {
       );
       const opened = await fetch(asked.body.data.connect_url, { redirect: 'manual' });
       const text = await opened.text();
-      // A provider that was asked before by the same client says yes without a word to the person.
+      // A provider that was asked before by the same client agrees without asking the user.
       assert.equal(opened.status, 200, 'the browser was sent to the provider unasked');
       assert.ok(text.includes(eve.email), text);
       assert.match(text, /Evil &lt;Inc&gt;/);

@@ -171,7 +171,7 @@ function referenceBlocks(language: string) {
     .filter((block) => block.language === language);
 }
 
-test('blocks, commands and outputs are read as people read them', () => {
+test('blocks, commands and outputs are read as users read them', () => {
   const page = 'text\n\n```sh until=a\nx\n```\n\n1. item\n\n   ```text output\n   y\n     z\n   ```\n';
   const [first, second] = blocksOf('p.md', page);
   assert.deepEqual([first?.place, first?.text, first?.marks.get('until')], ['p.md:3', 'x', 'a']);

@@ -128,7 +128,7 @@ describe('the manual on a service', () => {
     }
   });
 
-  test('says to people what they may have meant, and to programs that there is nothing', async () => {
+  test('suggests pages to readers, and answers programs with 404', async () => {
     const path = '/docs/guide/webhook<script>alert(1)</script>';
     const page = await fetch(fixture.service.url + path, { headers: { accept: 'text/html' } });
     const html = await page.text();

@@ -63,7 +63,7 @@ interface Track {
 /** A source keeps its last 100 events: this many may be acknowledged and not yet read, or those that a kill leaves unread could go. */
 const unreadMax = 60;
 
-/** Sends numbered requests until told to stop, while `mayGoOn`; remembers those that got their 2xx. */
+/** Sends numbered requests until it is stopped, while `mayGoOn`; remembers those that got their 2xx. */
 function stream(url: string, sent: Sent, mayGoOn: () => boolean): { stop(): Promise<void> } {
   let going = true;
   const send = async () => {

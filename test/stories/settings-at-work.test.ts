@@ -70,7 +70,7 @@ async function askHost(service: Millrace, host: string, headers: Record<string, 
 
 /** What a proxy adds, and what a caller may pretend. */
 const forwarded = { 'x-forwarded-for': '198.51.100.1, 203.0.113.9' };
-/** The key of the endpoint of a source that tells who called it. */
+/** The key of the endpoint of a source that returns its caller's address. */
 let endpointKey = '';
 
 describe('a service with limits and addresses of its own', () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { forEachSharedService, testApiKey } from '../support/millrace.ts';
 
-/** What the dashboard needs to look after an instance, its people and its workspaces, and who may have it. */
+/** What the dashboard needs for the administration of an instance, its users and its workspaces, and who may read it. */
 forEachSharedService((fixture) => {
   const ask = (method: string, path: string, body?: unknown, key = testApiKey) =>
     fixture.service.api(method, path, body, { key });

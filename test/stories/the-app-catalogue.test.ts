@@ -88,7 +88,7 @@ forEachSharedService((fixture) => {
     );
   });
 
-  test('an app tells what an account needs and what to register at its provider', async () => {
+  test('an app shows what an account needs and what to register at its provider', async () => {
     const { service } = fixture;
     const { data } = (await service.api('GET', '/v1/apps/gitlab')).body;
     assert.deepEqual((await service.api('GET', `/v1/apps/${data.id}`)).body.data, data);

@@ -201,7 +201,7 @@ describe('the command line', () => {
       assert.match(both.stdout, /login +MILLRACE_API_KEY/);
     });
 
-    test('quotas are shown in the units of people, and as numbers to programs', async () => {
+    test('quotas are shown in readable units, and as numbers to programs', async () => {
       assert.match(await ok('whoami'), /daily_compute_time_quota +1,000 hours a day$/m);
       assert.match(await ok('whoami'), /daily_invocations_quota +10,000,000 a day$/m);
       assert.equal((await json('whoami')).daily_compute_time_quota, 3_600_000_000);

@@ -13,7 +13,7 @@ import { programFile } from '../support/program-file.ts';
 import { createTempFolder } from '../support/temp-folder.ts';
 import { waitFor, within } from '../support/wait-for.ts';
 
-/** A start that is expected to fail: its exit code and what it wrote for a person. */
+/** A start that is expected to fail: its exit code and its messages. */
 async function failedStart(options: MillraceOptions): Promise<{ code: number; errors: string }> {
   const child = Millrace.spawn(options);
   let errors = '';

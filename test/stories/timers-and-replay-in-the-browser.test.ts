@@ -63,7 +63,7 @@ describe('timers and replay in the dashboard', { skip: chromiumSkip() }, () => {
     dashboard.nothingWrong();
   });
 
-  test('one event is sent again from its detail, to who is subscribed, after the consequences were told', async () => {
+  test('one event is sent again from its detail, to its subscribers, after the consequences were shown', async () => {
     const source = await createEmittingSource(service);
     const webhook = await createListeningWebhook(service, {
       url: `${receiver.url}/one`,

@@ -130,7 +130,7 @@ forEachSharedService((fixture) => {
     assert.deepEqual([long.status, long.body.details.parameter], [400, 'name']);
   });
 
-  test('strangers cannot tell a webhook from one that does not exist; viewers read it and change nothing', async () => {
+  test('strangers cannot distinguish a webhook from one that does not exist; viewers read it and change nothing', async () => {
     const { service } = fixture;
     const [admin, viewer, stranger] = [
       await service.createUser('person'),

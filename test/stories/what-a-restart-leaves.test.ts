@@ -15,7 +15,7 @@ import { waitFor } from '../support/wait-for.ts';
  */
 interface Story {
   name: string;
-  /** Why it is not told on this store. */
+  /** Why the story is skipped on this store. */
   skip?: string | false;
   prepare(): Promise<{
     /** What has to be under way when the service ends. */
@@ -465,7 +465,7 @@ forEachService(
       name: 'runs end on the deployment they began with, also after a kill; new events use the new one',
       async prepare() {
         const { service } = fixture;
-        /** Steps that tell the receiver which version runs and how to resume it. */
+        /** Steps that send the receiver the running version and how to resume it. */
         const steps = (version: string) => [
           {
             namespace: 'first',

@@ -443,7 +443,7 @@ forEachSharedService((fixture) => {
         'props.custom_response',
       ],
       [{ type: 'http', props: { auth: { type: 'basic' } } }, 400, 'invalid_parameter', 'props.auth'],
-      // A workflow of a person: only workspaces have OAuth clients.
+      // A workflow of a user: only workspaces have OAuth clients.
       [{ type: 'http', props: { auth: { type: 'oauth' } } }, 400, 'invalid_parameter', 'props.auth.type'],
       [
         { type: 'http', props: { auth: { type: 'static_bearer_token', token: 'a b' } } },

@@ -240,7 +240,7 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     dashboard.nothingWrong();
   });
 
-  test('the audit log tells who did what with accounts, and is narrowed', async () => {
+  test('the audit log shows who did what with accounts, and is narrowed', async () => {
     const { id: workspace } = await data('POST', '/v1/workspaces', { name: 'Audited' });
     const dora = await addUser('dora');
     await data('POST', `/v1/workspaces/${workspace}/members`, { user_id: dora.id, role: 'member' });

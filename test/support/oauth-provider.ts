@@ -12,7 +12,7 @@ export interface OAuthProviderOptions {
   clientAuth?: 'client_secret_basic' | 'client_secret_post' | 'none';
 }
 
-/** What a person at the provider does. */
+/** What a user at the provider does. */
 export type Decision = { login: string } | 'deny';
 
 /**

@@ -44,7 +44,7 @@ export function useAccount(id: string) {
   });
 }
 
-/** What the person may do with an account: use it (members), and change it (who made it, and admins). */
+/** What the user may do with an account: use it (members), and change it (its creator, and admins). */
 export function useAccountRights({ owner_id: ownerId, user_id: userId }: Account) {
   const me = useMe();
   const mayUse = useMayWrite(ownerId) === true;

@@ -2,7 +2,7 @@ import { useEffect, useState } from 'react';
 import { resultIn, tell } from '~/parts/connect-result.ts';
 import { shortened, visible } from '~/parts/plain-text.ts';
 
-/** Where the window of a provider ends: it tells the page that opened it, and closes. */
+/** The last page of the provider's window: it notifies the page that opened it, and closes. */
 export function Connected() {
   const [result] = useState(() => resultIn(window.location.search));
   useEffect(() => {

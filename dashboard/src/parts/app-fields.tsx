@@ -31,7 +31,7 @@ export function fieldProblem(error: unknown): { name: string; message: string } 
   return name === undefined ? undefined : { name, message: error.message };
 }
 
-/** What a person fills in to connect an account of an app. */
+/** The fields that a user fills in to connect an account of an app. */
 export function AppFields({
   fields,
   values,

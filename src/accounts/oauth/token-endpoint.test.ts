@@ -355,7 +355,7 @@ describe('a token endpoint', () => {
     assert.equal(provider.seen.length, before + 1);
   });
 
-  test('tells whose a token is that was refreshed for the first time here, and gives it in any case', async () => {
+  test('identifies the user of a token that was refreshed for the first time here, and returns it in any case', async () => {
     const bring = (uid: object | undefined) =>
       tokens.refresh(
         { app: app({ uid }), client, fields: {} },

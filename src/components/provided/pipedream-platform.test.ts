@@ -279,7 +279,7 @@ describe('axios', () => {
     });
   });
 
-  test('tells the signer the fields of a form, as they are sent, and of no other body', async () => {
+  test('gives the signer the fields of a form, as they are sent, and of no other body', async () => {
     const form = { 'content-type': 'application/x-www-form-urlencoded; charset=utf-8' };
     const signed = async (config: object) => {
       await axios(undefined, { url: `${url}/echo`, ...config }, { oauthSignerUri: `${url}/sign`, token: {} });

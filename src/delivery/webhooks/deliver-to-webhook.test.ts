@@ -13,7 +13,7 @@ const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
 
 forEachStore((fixture) => {
-  /** One emitter, one receiver that answers as told, and another one that always takes what it gets. */
+  /** One emitter, one receiver with scripted answers, and another one that accepts everything. */
   const start = async (answer: ReceiverScript = {}, options: DeliveryFixtureOptions = {}) => {
     const delivery = await DeliveryFixture.start(fixture.store, options);
     const receiver = await HttpReceiver.start({ answer });

@@ -110,7 +110,7 @@ export interface OwnerQuotaTable {
   credits: number | null;
   compute_ms: number | null;
   invocations: number | null;
-  /** 1: what goes beyond is refused; 0: it is not; null: as the setting says. */
+  /** 1: use beyond the quota is refused; 0: it is not; null: as in the setting. */
   enforced: number | null;
   /** Maximum of processes of user code on a node; null: only the share of the instance. */
   processes_max: number | null;

@@ -37,7 +37,7 @@ export interface JobTable {
   state: JobState;
   run_at_ms: number;
   attempts: number;
-  /** Its node died under it so often since it last made progress; whatever the reason was. */
+  /** How often its node died under it since it last made progress, for whatever reason. */
   losses: number;
   /** So often there is evidence that it is at fault: it failed, its sandbox died, or its node died while it ran there alone. */
   blames: number;

@@ -30,7 +30,7 @@ export interface SourceTable {
   before_change: string | null;
   /** Key of the HTTP endpoint, null for sources without one. */
   endpoint_key: string | null;
-  /** Runs under way at once on each node; 1: one after another over all nodes, each sees the state of the one before. */
+  /** Maximum of simultaneous runs on each node; 1: one after another over all nodes, each sees the state of the one before. */
   concurrency: number;
   /** 1: its code runs in a process that no other code of the owner shares. */
   isolated: number;
@@ -66,9 +66,9 @@ export interface SourceApphookTable {
   owner_id: string;
   /** Slug. */
   app: string;
-  /** As the component says it; `*` stands for any text. */
+  /** As in the component; `*` matches any text. */
   event_name: string;
-  /** What it is looked up by: the name or, of one with `*`, what stands before the first one, with it. */
+  /** The key of the look-up: the name or, if it has a `*`, its part up to and including the first one. */
   lookup: string;
 }
 
@@ -109,7 +109,7 @@ export interface TickTable {
   outcome: LedgerOutcome;
   /** In words: by how much it was late, or why nothing ran. */
   reason: string | null;
-  /** How many planned ticks this row stands for (missed while the service was down: one row). */
+  /** How many planned ticks this row represents (missed while the service was down: one row). */
   ticks: number;
   /** The run of a workflow (its outcome is in `runs`); null for sources. */
   run_id: string | null;

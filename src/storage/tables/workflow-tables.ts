@@ -75,7 +75,7 @@ export interface TriggerTable {
   cron: string | null;
   /** IANA zone of `cron`. */
   timezone: string;
-  /** source: 1 when the source was created with the workflow, and goes with it. */
+  /** source: 1 when the source was created with the workflow, and is removed with it. */
   owned: number;
   schedule_changed_at_ms: number;
   created_at_ms: number;

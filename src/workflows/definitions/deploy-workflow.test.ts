@@ -17,7 +17,7 @@ import { deleteDeploymentsOf, findWorkflow } from './workflow-store.ts';
 import type { WorkflowLinks } from './write-workflow.ts';
 
 forEachStore((fixture) => {
-  /** A deployer whose code is that of saved components, with what it told. */
+  /** A deployer whose code is that of saved components, with its notifications. */
   function tools(
     parts: DeployerFixture,
     links: Partial<WorkflowLinks> = {},

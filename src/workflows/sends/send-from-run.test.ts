@@ -359,7 +359,7 @@ forEachStore((fixture) => {
     assert.match(scope, /^\d{8}\/eu-west-1\/s3\/aws4_request$/);
   });
 
-  test('$.send.s3 reaches no other place than a bucket, and tells what the storage answered', async () => {
+  test('$.send.s3 reaches no other place than a bucket, and reports what the storage answered', async () => {
     for (const argument of [
       { bucket: '../other', payload: 1 },
       { bucket: 'A', payload: 1 },
