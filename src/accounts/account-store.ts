@@ -159,8 +159,8 @@ export async function endRefreshLeases(tx: Tx): Promise<void> {
 }
 
 /**
- * Makes `node` the one that refreshes the account until `untilMs`, unless another one is at it or its credentials changed
- * since. True: it is. A lease that was not given back (its node died) ends by itself.
+ * Makes `node` the one that refreshes the account until `untilMs`, unless another one does or its credentials changed
+ * since. True: this node has the lease. A lease that was not given back (its node died) ends by itself.
  */
 export async function takeRefreshLease(
   tx: Tx,

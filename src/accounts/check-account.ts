@@ -47,8 +47,8 @@ export interface AccountCheckOptions {
 }
 
 /**
- * Tests accounts and writes what comes of it. A test that was begun with credentials that were changed meanwhile says
- * nothing about those of now, and is made again.
+ * Tests accounts and writes the results. A test that began with credentials that were changed meanwhile says
+ * nothing about the present ones, and is repeated.
  */
 export class AccountChecker {
   readonly #options: AccountCheckOptions;

@@ -229,7 +229,7 @@ export class AccountRefresher {
         lease_node: null,
         lease_until_ms: null,
         ...(grant.scopes !== undefined && { authorized_scopes: JSON.stringify(grant.scopes) }),
-        // An account that was ill is well when a test says so.
+        // An unhealthy account becomes healthy by a test.
         ...(account.healthy === 0 && { next_check_at_ms: nowMs }),
       });
       if (!isStored) return undefined;

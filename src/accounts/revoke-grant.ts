@@ -38,7 +38,7 @@ export async function revokeGrant(
     if (client === undefined || (await isSharedWithOthers(db, vault, account, credentials))) return;
     const context = { app, client, fields: credentials };
     const { oauth_refresh_token: refreshToken, oauth_access_token: accessToken } = credentials;
-    // The refresh token first: with it goes, at most providers, every token that came of it.
+    // The refresh token is revoked first: at most providers that revokes every token derived from it.
     if (typeof refreshToken === 'string' && refreshToken !== '')
       await tokens.revoke(context, { token: refreshToken, hint: 'refresh_token' });
     if (typeof accessToken === 'string' && accessToken !== '')

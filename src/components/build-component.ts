@@ -75,7 +75,7 @@ export interface BuildOptions {
  * - the same tree with the same lock gives the same bundle, and is bundled once per owner;
  * - nothing of the component is evaluated here, no script of a package runs, nothing but the registry is connected to
  *   apart from what `fetchText` allows, and nothing outside the build's folder ends up in a bundle;
- * - a build takes no more than `cpuMs` and `deadlineMs`, installing its packages as much again, and after `close` no process or build folder of ours is left.
+ * - a build takes no more than `cpuMs` and `deadlineMs`, installing its packages as much again, and after `close` none of its processes or build folders is left.
  *
  * Rejects with `CallerError` (invalid_component_code, unsupported_specifier, package_not_found, package_refused,
  * component_url_unreachable, component_too_large, native_addon, build_timeout) or `UnavailableError`
@@ -131,7 +131,7 @@ class ProcessBuilder implements ComponentBuilder {
   readonly #trees: PackageTrees;
   readonly #installers: WarmInstallers;
   readonly #closing = new AbortController();
-  /** Builds that run now, by owner and source: the same one asked for twice is built once. */
+  /** Builds that run now, by owner and source: two requests for the same one share a build. */
   readonly #running = new Map<
     string,
     { result: Promise<BuiltBundle>; stop: AbortController; waiters: number }

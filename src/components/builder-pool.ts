@@ -23,7 +23,7 @@ interface Slot<P> {
 /** A use waits in line for this long at most; a caller of the API would rather try again. */
 const defaultWaitMaxMs = 5 * 60_000;
 
-/** All owners together may have so many times `waitingMax` in line: what one has there is not in the way of the first of another. */
+/** All owners together may have `waitingMax` waiting uses times this number, so that those of one do not block the first of another. */
 const linesMax = 4;
 
 interface Waiting {

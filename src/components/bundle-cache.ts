@@ -54,7 +54,7 @@ export class BundleCache {
     return this.#write(ownerId, keys, entry);
   }
 
-  /** The versions that packages resolved to; `key` says what was asked for. */
+  /** The versions that packages resolved to; `key` identifies the request. */
   findResolution(ownerId: string, key: string): Promise<CachedResolution | null> {
     return this.#read<CachedResolution>(ownerId, resolutionKey(key), ({ installed }) => {
       return typeof installed.lockfile === 'string';

@@ -53,7 +53,7 @@ export class PackageTrees {
   }
 
   /**
-   * Runs `work` with the tree of this key, which stands in the folder of its owner and is installed once for all that ask at the same time or soon after; the
+   * Runs `work` with the tree of this key, which is in the folder of its owner and is installed once for all callers at the same time or soon after; the
    * install ends early only when no caller waits for it. Rejects with what installing does, and when `signal` aborts.
    */
   async use<T>(

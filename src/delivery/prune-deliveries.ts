@@ -19,12 +19,12 @@ export type EndedGroup = 'delivered' | 'dead';
 
 /** Records kept of each listener, at most; those of what was not delivered can be sent again. */
 const keptDefault: Record<EndedGroup, number> = { delivered: 1_000, dead: 10_000 };
-/** And of the texts of those that were not delivered, so many bytes: of a few of the largest events, or of all small ones. */
+/** Maximum bytes of texts of failed deliveries: enough for a few of the largest events, or for all small ones. */
 const keptBytesDefault = 1024 * 1024 * 1024;
 /** And none is kept for longer than this; what is held for longer expires. */
 const ageMaxMs = 30 * 86_400_000;
 
-/** A listener's records are pruned when so many more may have gathered. */
+/** A listener's records are pruned when this many more may have been added. */
 const slack = 500;
 /** Rows removed in one transaction, and looked for at once. */
 const batchRows = 500;

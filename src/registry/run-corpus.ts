@@ -20,7 +20,7 @@ export interface CheckedPackage {
   /** To fetch and read it; to build and check all of it, as far as the package before was done. */
   readMs: number;
   checkMs: number;
-  /** Why there is nothing of it. */
+  /** The reason why the package was not checked. */
   error?: string;
 }
 
@@ -130,7 +130,7 @@ function progressOf(
   return { name, done: done.length, of, failed, key: last.key };
 }
 
-/** At most so many at a time, in the order in which they ask. */
+/** Limits the work under way, in the order of requests. */
 class Places {
   readonly #waiting: (() => void)[] = [];
   #free: number;

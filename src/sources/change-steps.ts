@@ -100,7 +100,7 @@ export class ChangeSteps {
   }
 
   /**
-   * Runs `deactivate` of the code that goes, under the mark of its change. Throws `hook_failed`, with the source as it
+   * Runs `deactivate` of the code that is replaced or removed, under the mark of its change. Throws `hook_failed`, with the source as it
    * was, when the hook fails (`onFailure`), or cannot run at all because an account or a
    * secret is gone (`onMissing`).
    */
@@ -135,7 +135,7 @@ export class ChangeSteps {
   /**
    * Puts back what a source was before its change, active again if it still can be. Does nothing when the mark is not
    * there: nothing was begun, or another process has taken the change over. `activated`: the new code, when its
-   * `activate` had finished; what it has set up elsewhere goes first.
+   * `activate` had finished; what it has set up elsewhere is removed first.
    */
   async restore(marked: SourceTable, activated?: Deployment): Promise<void> {
     const before = beforeChange(marked);

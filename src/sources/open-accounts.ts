@@ -12,11 +12,11 @@ export type CredentialsFor = (
   usedBy: string | null,
 ) => Promise<Pick<OpenedAccount, 'credentials' | 'freshUntilMs'>>;
 
-/** What account props stand for. */
+/** The accounts of account props. */
 export interface OpenedAccounts {
   /** By prop. */
   credentials: Map<string, Record<string, unknown>>;
-  /** From then on (epoch ms) they are to be asked for again; null: they are good until they are changed. */
+  /** The time (epoch ms) from which they must be read again; null: they are valid until they are changed. */
   freshUntilMs: number | null;
 }
 

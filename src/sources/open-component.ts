@@ -78,7 +78,7 @@ export async function openComponent(
   };
 }
 
-/** Those that were given and are not static, and an app for each account that stands where nothing is defined. */
+/** The given definitions that are not static, and an app for each account in the place of an undefined prop. */
 function dynamicDefinitions(
   configurableProps: readonly PropDefinition[],
   { values, dynamicProps }: { values: ConfiguredProps; dynamicProps: readonly PropDefinition[] },

@@ -19,7 +19,7 @@ export interface Lane {
   freshUntilMs: number | null;
   db: Record<string, string> | undefined;
   epoch: number;
-  /** One run at a time, or as many as the source has asked for. */
+  /** One run at a time, or as many as the source's concurrency. */
   turns: Slots;
   unsettled: Set<Promise<unknown>>;
   waiting: number;

@@ -9,7 +9,7 @@ import { deleteReplies, findReplies, goneJobs, insertReply, pruneReplies } from 
 
 /** Default of `pollMs`: the safety net for a lost notification. */
 const defaultPollMs = 1_000;
-/** Default of `goneMs`: a job that is gone for so long without a reply had none. */
+/** Default of `goneMs`: a job that has been gone for this long without a reply had none. */
 const defaultGoneMs = 2_000;
 const pruneEveryMs = 60_000;
 /** No caller waits for longer: the longest run, and the longest wait for its turn. */

@@ -298,7 +298,7 @@ export async function slugsLike(db: Db, ownerId: string, prefix: string): Promis
   return new Set(rows.map((row) => row.name_slug));
 }
 
-/** The rows in which sources, and steps of workflows, keep their `$.service.db`; those that are there stay as they are. */
+/** The rows in which sources, and steps of workflows, keep their `$.service.db`; existing ones stay as they are. */
 export async function ensureComponentDbs(
   tx: Tx,
   keepers: readonly { id: string; ownerId: string }[],

@@ -22,7 +22,7 @@ export class ObjectReader {
     return this.place === '' ? key : `${this.place}.${key}`;
   }
 
-  /** As it stands there. */
+  /** The value, unchecked. */
   raw(key: string): unknown {
     this.#read.add(key);
     const value = Object.hasOwn(this.#value, key) ? this.#value[key] : undefined;

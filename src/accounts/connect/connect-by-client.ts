@@ -101,7 +101,7 @@ export async function connectByClient(
   });
 }
 
-/** A token of the client itself stands for the whole workspace there, and who makes the account may read it. */
+/** A token of the client itself represents the whole workspace at the provider, and the creator of the account may read it. */
 async function refuseUnlessMayAsk(
   db: Db,
   { caller, ownerId, grant }: { caller: Caller; ownerId: string; grant: ClientGrant },

@@ -58,7 +58,7 @@ export interface ConnectFailure {
   message: string;
 }
 
-/** This browser gets nothing of this link: it is over, or not its own. */
+/** This browser may not use the link: the link is over, or belongs to another browser. */
 export class ConnectRefusal extends Error {
   override name = 'ConnectRefusal';
   readonly status: number;

@@ -1,6 +1,6 @@
 import type { AppDefinition } from '#accounts/apps/app-definition.ts';
 
-/** A client of ours at a provider, opened. */
+/** A client at a provider, with its secret opened. */
 export interface OAuthClient {
   /** oa_… */
   id: string;

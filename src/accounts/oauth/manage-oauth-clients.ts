@@ -58,7 +58,7 @@ export async function putClient(
     clientId: string;
     /** Undefined: the one that is there stays; null: there is none, for public clients. */
     clientSecret: string | null | undefined;
-    /** Undefined: as they are; null: those of the app. */
+    /** Undefined: unchanged; null: those of the app. */
     scopes: string[] | null | undefined;
   },
 ): Promise<OAuthClientRow> {
@@ -150,7 +150,7 @@ function needsSecret(app: AppDefinition): boolean {
 }
 
 function checkText(text: string, parameter: string): string {
-  // What stands in a header: control characters in it were never part of an id or secret.
+  // The text goes into a header; control characters are never part of an id or secret.
   if (text === '' || text.length > textCharactersMax || /\p{Cc}/u.test(text)) {
     throw new CallerError(
       'invalid_parameter',

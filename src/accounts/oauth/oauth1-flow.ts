@@ -222,7 +222,7 @@ function refusedBy(
   );
 }
 
-/** The word of the "problem reporting" extension that many providers speak. */
+/** The code of the "problem reporting" extension that many providers use. */
 function problemIn(header: string, body: string): string | undefined {
   const inHeader = /\boauth_problem="?([a-z_]{1,64})\b/.exec(header)?.[1];
   return inHeader ?? /(?:^|&)oauth_problem=([a-z_]{1,64})(?:&|\s*$)/.exec(body)?.[1];

@@ -37,7 +37,7 @@ function conformAnswer(
   token: string,
   settings: OAuth2Settings,
 ): Record<string, unknown> {
-  // What stands beside the token belongs to it: Slack answers with the tokens of a bot and of a user.
+  // The values beside the token belong to it: Slack answers with the tokens of a bot and of a user.
   const beside = parentAt(raw, settings.accessTokenPath) as Record<string, unknown>;
   const places = beside === raw || typeof raw.access_token === 'string' ? [beside] : [beside, raw];
   const field = (name: string): unknown =>

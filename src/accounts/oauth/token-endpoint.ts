@@ -135,7 +135,7 @@ export function createTokenEndpoint(options: { dispatcher: GuardedDispatcher; cl
   };
 }
 
-/** The scopes to ask for: the client's, else the app's; as the provider wants them separated. */
+/** The scopes to request: the client's, else the app's; with the separator of the provider. */
 export function scopeOf({ app, client }: Pick<GrantContext, 'app' | 'client'>, scopes?: string[]): string {
   const settings = oauth2Of({ app });
   return (scopes ?? client.scopes ?? settings.scopes).join(settings.scopeSeparator);
@@ -146,7 +146,7 @@ export function oauth2Of({ app }: Pick<GrantContext, 'app'>): OAuth2Settings {
   throw new GrantError('client', `${app.name} is not connected with OAuth 2`);
 }
 
-/** What may stand in the provider's URLs: the fields of the account, with the app's defaults. */
+/** What the provider's URLs may contain: the fields of the account, with the app's defaults. */
 export function urlFields({ app, fields }: Pick<GrantContext, 'app' | 'fields'>): Record<string, unknown> {
   return { ...fields, ...fieldsOf(app, fields) };
 }
@@ -292,8 +292,8 @@ function authenticationOf({ app, client }: GrantContext): oauth.ClientAuth {
 }
 
 /**
- * RFC 6749, 2.3.1: id and secret are form-encoded. The library also encodes `-`, `_` and `.`, which stand in most
- * secrets; the rule does not ask for it, and providers that do not decode would see another secret.
+ * RFC 6749, 2.3.1: id and secret are form-encoded. The library also encodes `-`, `_` and `.`, which occur in most
+ * secrets; the rule does not require it, and providers that do not decode would see another secret.
  */
 function basicAuthentication(clientSecret: string): oauth.ClientAuth {
   return (_server, client, _body, headers) => {

@@ -1,6 +1,6 @@
 /**
  * The value at a path such as `authed_user.access_token` in JSON; items of arrays by their index. Undefined when there is
- * none. Only own properties: what stands in a prototype is no answer of a provider.
+ * none. Only own properties: a property of a prototype is no answer of a provider.
  */
 export function valueAt(json: unknown, path: string): unknown {
   let value = json;

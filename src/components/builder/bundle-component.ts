@@ -57,7 +57,7 @@ export async function bundle(
   const whole = async (run: BuildRun) => refuseTooLarge(await build(run, providedTexts), request);
   if (request.aliases !== undefined)
     return whole(form === 'tree' ? runAs('tree', new Set()) : runAs('inline'));
-  // What is provided costs more than all else, and says nothing of which packages are needed.
+  // The provided modules cost more than all the rest, and do not show which packages are needed.
   const apart = new Set<string>();
   const listing = runAs(form, apart);
   const listed = await build(listing, providedTexts);

@@ -85,7 +85,7 @@ async function findManifest(spec: string, options: ReturnType<typeof npmOptions>
 }
 
 /**
- * Unpacks in memory: nothing of the package touches the disk but npm's cache. Links and the like are no files; of files
+ * Unpacks in memory: nothing of the package touches the disk but npm's cache. Links and the like are ignored; of files
  * with one path the last counts, as it would on a disk.
  */
 function readTarball(stream: NodeJS.ReadableStream, bounds: FetchRequest): Promise<PackageFile[]> {

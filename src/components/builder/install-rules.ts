@@ -48,7 +48,7 @@ const networkCodes = new Set([
   'E429',
 ]);
 
-/** npm's errors in our words; what is left is a fault of ours or of the machine. */
+/** npm's errors as build problems; any other error is a fault of the service or of the machine. */
 export function describeInstallError(thrown: unknown, request: NpmRequest): BuildProblem {
   if (thrown instanceof InstallRefusal) return thrown.problem;
   const error = (thrown instanceof Error ? thrown : new Error(String(thrown))) as NpmError;

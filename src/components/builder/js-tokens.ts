@@ -16,7 +16,7 @@ const wordsBeforePattern = new Set([
   ...['await', 'yield', 'default'],
 ]);
 
-/** Where so many slashes that could begin a pattern did not, the rest of the text is taken for divisions. */
+/** After this many slashes that could have begun a pattern and did not, further ones count as divisions. */
 const wrongGuessesMax = 100;
 
 /** Tokens of a text that parses. Where a slash could be either, it guesses as most texts mean it. */

@@ -13,7 +13,7 @@ export function npmOptions(
   const { npm } = request;
   return {
     ...npm.credentials,
-    // Arborist wants the cacache folder itself, while npm's own setting is the folder above.
+    // Arborist expects the cacache folder itself, while npm's own setting is the folder above.
     cache: request.cache,
     registry: npm.registry,
     replaceRegistryHost: 'npmjs',

@@ -104,7 +104,7 @@ function tidyRequest(config: AxiosRequestConfig): AxiosRequestConfig {
 }
 
 /**
- * The query of the URL becomes params, which win over it. A key that stands several times in the URL stays there,
+ * The query of the URL becomes params, which win over it. A key that occurs several times in the URL stays there,
  * because params would write it differently (`a[]=1&a[]=2`).
  */
 function moveQueryIntoParams(config: AxiosRequestConfig): AxiosRequestConfig {
@@ -206,7 +206,7 @@ async function askSigner(
   }
 }
 
-/** Takes the request out of an axios error, and puts what the other side said into its message. */
+/** Takes the request out of an axios error, and puts the server's answer into its message. */
 function tidyError(step: unknown, error: unknown): unknown {
   if (!axiosNpm.isAxiosError(error)) return error;
   const { response } = error;
@@ -233,7 +233,7 @@ function tidyError(step: unknown, error: unknown): unknown {
   return error;
 }
 
-/** Bytes asked for with `responseType: 'arraybuffer'` hide what an error says: read as JSON or text. */
+/** Bytes requested with `responseType: 'arraybuffer'` hide what an error says: read as JSON or text. */
 function readableData(data: unknown): unknown {
   if (!(data instanceof ArrayBuffer) && !ArrayBuffer.isView(data)) return data;
   const text = new TextDecoder().decode(data as ArrayBuffer);

@@ -42,7 +42,7 @@ export interface Handover {
 export type AttemptOutcome =
   /** The listener took it. */
   | { kind: 'delivered'; attempt: AttemptRecord; handover?: Handover }
-  /** It did not, and may another time. `retryAfterMs`: not before, by its own word. */
+  /** The listener did not take it, and may later. `retryAfterMs`: the delay that it asked for. */
   | { kind: 'failed'; attempt: AttemptRecord; retryAfterMs?: number }
   /** It says that it is gone for good. */
   | { kind: 'gone'; attempt: AttemptRecord }

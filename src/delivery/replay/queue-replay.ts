@@ -41,7 +41,7 @@ import {
 const batchRows = 100;
 /** Replays to one listener that are not over: what they send is kept apart from the events, so it has a bound. */
 const openReplaysMax = 100;
-/** Records of replays that are over are kept for so long; each new one takes a few of those that are older with it. */
+/** How long records of ended replays are kept; each new replay removes a few older ones. */
 const keptMs = 30 * 86_400_000;
 const pruneMax = 20;
 

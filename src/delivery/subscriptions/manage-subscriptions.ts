@@ -138,7 +138,7 @@ async function requireRoom(tx: Tx, listenerOwnerId: string): Promise<void> {
     );
 }
 
-/** The subscription that is asked for, when the caller may have it. */
+/** The requested subscription, if the caller may have it. */
 export async function resolveSubscription(
   db: Db,
   caller: Caller,
@@ -176,7 +176,7 @@ export async function unsubscribe(
     event_name: eventName,
   });
   const mayEnd = between.filter((found) => isAtAnEnd(owners, found));
-  // Globs of several owners may lead to one listener: the named one, else that of the listener's owner, is meant.
+  // Globs of several owners may match one listener: the named one, else that of the listener's owner, is meant.
   const found =
     mayEnd.find(({ emitter_owner_id }) => emitter_owner_id === workspaceId) ??
     (workspaceId === undefined
@@ -294,7 +294,7 @@ export async function unsubscribeFromNew(
   await store.transaction((tx) => deleteAutoSubscription(tx, id));
 }
 
-/** In the transaction that creates an emitter: those who asked for it are subscribed from its first event on. */
+/** Runs in the transaction that creates an emitter: listeners with a matching glob are subscribed from its first event on. */
 export async function addAutoSubscriptions(
   tx: Tx,
   emitter: { id: string; ownerId: string },

@@ -229,9 +229,9 @@ export function globOf(emitterId: string): string {
 }
 
 /**
- * The statement that finds who wants the events of these channels, at most `limit` of them. Three places in one index
+ * The statement that finds the subscribers of these channels, at most `limit` of them. Three places in one index
  * for each channel: the emitter itself, all of its kind, all of its owner. So its cost does not grow with the number of
- * subscriptions that want something else.
+ * other subscriptions.
  */
 export function findSubscribersQuery(
   store: Dialect,

@@ -16,7 +16,7 @@ export const answerTimeoutMs = 15_000;
 const responseBytesMax = 1024;
 /** Codes of errors that a retry does not fix. */
 const sealedCodes: readonly string[] = ['sealed_value_damaged', 'wrong_encryption_key'];
-/** A webhook is disabled when all deliveries to it have failed for so long. */
+/** A webhook is disabled when all deliveries to it have failed for this long. */
 const onlyFailuresMs = 5 * 86_400_000;
 
 export interface WebhookDeliveryOptions {
@@ -55,7 +55,7 @@ export async function deliverToWebhook(
   try {
     await noteHealth(options, webhook, outcome);
   } catch (error) {
-    // What the receiver said counts all the same; its health is noted with the next attempt.
+    // The receiver's answer counts all the same; its health is recorded with the next attempt.
     options.targets.forget(webhook.id);
     options.logger.warn(
       { webhook: webhook.id, error: toError(error).message },

@@ -23,7 +23,7 @@ const freshMs = 5_000;
 /** Webhooks in memory; beyond that, those that were loaded first are evicted. */
 const cachedMax = 10_000;
 
-/** Webhooks as they are sent to, with their secrets opened: read once, not for each delivery. */
+/** Webhooks as the dispatcher needs them, with their secrets opened: read once, not for each delivery. */
 export class WebhookTargets {
   readonly #store: Store;
   readonly #vault: Vault;

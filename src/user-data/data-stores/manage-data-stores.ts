@@ -96,7 +96,7 @@ async function clearSome(store: Pick<Store, 'lockRows'>, tx: Tx, id: string, now
   return entries;
 }
 
-/** Removes a store with all that is in it. Most of that goes before, so that the last transaction is a short one. */
+/** Removes a store with all its entries. Most of them are removed before, so that the last transaction is a short one. */
 export async function removeDataStore(
   store: Pick<Store, 'transaction' | 'lockRows'>,
   id: string,

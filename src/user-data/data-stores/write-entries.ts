@@ -22,7 +22,7 @@ export type EntryWriteResult =
 
 /**
  * Writes entries of data stores: for many callers in one transaction, in a constant number of statements for `set` and
- * `delete`, in the order in which they were asked for. What a store holds is counted in the same transaction, so that a
+ * `delete`, in the order of the requests. What a store holds is counted in the same transaction, so that a
  * bound costs no count of rows. On PostgreSQL two stores of one owner that grow at the same moment may pass the
  * bound by what one batch brings.
  */

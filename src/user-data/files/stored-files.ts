@@ -84,7 +84,7 @@ export class StoredFiles {
     return this.#store.transaction((tx) => retireFile(tx, place, nowMs + replacedMs));
   }
 
-  /** The bytes of a range within the file, a chunk at a time. Throws CallerError `not_found` when it goes meanwhile. */
+  /** The bytes of a range within the file, a chunk at a time. Throws CallerError `not_found` when it is removed meanwhile. */
   async *read(file: Pick<FileRow, 'id'>, range: ByteRange): AsyncGenerator<Uint8Array, void, undefined> {
     for (let at = range.first; at <= range.last; ) {
       const number = Math.floor(at / chunkBytes);

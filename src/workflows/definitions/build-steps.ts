@@ -60,7 +60,7 @@ export class StepBuilder {
   /** Throws the errors of building, checking and additionalProps, each naming `steps[<n>]` and the field. */
   async build(
     inputs: readonly StepInput[],
-    /** `workflowId`: what its code is given on the way is on record under this id, also when nothing comes of it. */
+    /** `workflowId`: credentials that its code gets while it is built are recorded under this id, even if nothing is deployed. */
     owner: ComponentOwner & { workflowId: string },
     former?: FormerSteps,
   ): Promise<BuiltSteps> {
@@ -183,7 +183,7 @@ export class StepBuilder {
   }
 }
 
-/** The key that was asked for, for answers; null for code, ids and URLs. */
+/** The requested key, for answers; null for code, ids and URLs. */
 function keyOf({ component }: StepInput): string | null {
   if (component === undefined || component.startsWith('sc_') || component.includes('://')) return null;
   return component.replace(/(?<=.)@[^@]*$/, '');

@@ -185,7 +185,7 @@ async function checkDataStores(
   }
 }
 
-/** For values of what is new: there is nothing that a mask could stand for. */
+/** For values of a new object: there is no stored value that a mask could keep. */
 export function refuseMasked(values: ConfiguredProps): void {
   for (const [name, value] of Object.entries(values))
     if (value === maskedSecret) throw propError(name, 'this is how a secret is shown; give its value');

@@ -76,7 +76,7 @@ function inStep(namespace: string, error: unknown): unknown {
 
 /** An unused deployment is forgotten after this long, with the code and credentials it holds. */
 const idleMs = 60_000;
-/** Deployments held at a time; the one used least recently goes first. */
+/** Deployments held at a time; the one used least recently is dropped first. */
 const heldMax = 1_000;
 /** With other processes on the store, how long a change made by one of them may go unseen. */
 const freshMs = 1_000;

@@ -18,7 +18,7 @@ export interface LoadedDeployment {
   trustDomain: string;
   /** Accounts whose credentials are in the props of steps. */
   accountIds: string[];
-  /** From then on (epoch ms) credentials are to be asked for again; null: they are good until they are changed. */
+  /** The time (epoch ms) from which credentials must be read again; null: they are valid until they are changed. */
   freshUntilMs: number | null;
   /** Names this state of code, props and credentials: code is evaluated again for another one. */
   revision: string;

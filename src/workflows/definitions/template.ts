@@ -19,7 +19,7 @@ export interface TemplateDefinition {
 
 /**
  * A template with what a request gives laid over it: props of steps by namespace, props of triggers by index; what is
- * given wins. A trigger with a type stands in place of the template's at its index, or beside them.
+ * given wins. A trigger with a type replaces the template's at its index, or is added to them.
  */
 export function layOverTemplate(
   template: Pick<TemplateTable, 'name' | 'definition'>,

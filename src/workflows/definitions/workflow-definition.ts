@@ -14,7 +14,7 @@ export interface StepDefinition {
   componentId: string;
   /** `code`: its source was given with the workflow; `component`: a key or an id was. */
   origin: 'code' | 'component';
-  /** Registry or saved key of the component, as it was asked for. */
+  /** Registry or saved key of the component, as in the request. */
   componentKey: string | null;
   /** JSON object of values, without those of secret props; strings may hold `{{expressions}}`. */
   configuredProps: string;

@@ -74,7 +74,7 @@ export async function endLockedRun(
   const events = [];
   if (end.state === 'cancelled') await dropSends(tx, run.id, nowMs);
   else {
-    // What its finished steps have asked for is sent, as that of a run that failed in a step.
+    // The sends of its finished steps are carried out, like those of a run that failed in a step.
     const sends = await sendsOfRun(tx, run.id);
     const jobs = sendJobs(run, sends, nowMs);
     await insertNewJobs(store, tx, jobs);

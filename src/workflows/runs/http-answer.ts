@@ -7,7 +7,7 @@ export interface HttpAnswer {
   body: string;
 }
 
-/** Redacted; null: it asked for nothing. */
+/** Redacted; null: the code gave no answer. */
 export function httpAnswer(
   reply: HttpReply | undefined,
   redact: (text: string) => string,

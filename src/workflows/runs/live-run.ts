@@ -97,7 +97,7 @@ export class LiveRun {
     return this.run.workflow_id === '';
   }
 
-  /** A step has ended well: its exports are there for those after it. */
+  /** A step has succeeded: later steps can use its exports. */
   finished(position: number, step: Pick<RunStepTable, 'namespace' | 'exports'>): void {
     this.#exports.set(step.namespace, step.exports);
     this.#bytes += step.exports.length;

@@ -1,8 +1,8 @@
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
 
 /**
- * JSON of `steps.trigger.context`, and of `original_context` in error events: what is known of a run beside its event. Of an
- * action that is run by itself workflow and deployment are ''; code finds null there.
+ * JSON of `steps.trigger.context`, and of `original_context` in error events: the metadata of a run. For an
+ * action that is run by itself, workflow and deployment are ''; code sees null.
  */
 export function runContextJson(
   run: RunTable,

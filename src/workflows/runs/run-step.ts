@@ -54,7 +54,7 @@ export interface StepRunnerOptions {
   hostCalls: (live: LiveRun, hostCall: HostCall) => Promise<HostCallAnswer>;
 }
 
-/** Runs one step in the sandbox. What it answers is not recorded yet. Throws `UnavailableError` when nothing can be said. */
+/** Runs one step in the sandbox. Its result is not recorded yet. Throws `UnavailableError` when the outcome is unknown. */
 export class StepRunner {
   readonly #options: StepRunnerOptions;
   readonly #slots = new StepSlots();

@@ -93,7 +93,7 @@ export async function insertSends(store: DeferStore, tx: Tx, rows: readonly RunS
   for (const query of insertRows(store, sendInsert, rows)) await store.defer(tx, query);
 }
 
-/** What a cancelled run would have sent is not sent, and says so. */
+/** Marks the sends of a cancelled run as not sent. */
 export async function dropSends(tx: Tx, runId: string, nowMs: number): Promise<void> {
   await tx
     .updateTable('run_sends')

@@ -23,7 +23,7 @@ import type { WorkflowRuns } from './workflow-runs.ts';
 const waitingForReplyMax = 1_024;
 /** Seconds after which it is worth trying again. */
 const tryAgainSeconds = 5;
-/** An event may go through so many workflows and sources: further ones are a loop (decisions, Events). */
+/** Maximum of workflows and sources that an event passes through: more of them are a loop. */
 const hopsMax = 10;
 
 /** A new run for a transaction of the caller's, who inserts both rows and calls `stored` after the commit. */

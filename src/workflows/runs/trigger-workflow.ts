@@ -17,7 +17,7 @@ export function triggerHostCalls(options: {
 }): (live: LiveRun, ask: HostCall) => Promise<HostCallAnswer> {
   return async ({ run }, ask) => {
     const id = ask.header.workflow_id;
-    // PostgreSQL cannot be asked for a text with a NUL.
+    // PostgreSQL refuses a text with a NUL.
     const workflow =
       typeof id === 'string' && !id.includes('\0') ? await findWorkflow(options.db, id) : undefined;
     if (workflow === undefined || workflow.owner_id !== run.owner_id || workflow.state !== 'active')
@@ -42,7 +42,7 @@ export function triggerHostCalls(options: {
   };
 }
 
-/** Written by user code: it has to be JSON to stand in a run. */
+/** Written by user code: a run needs it as JSON. */
 function payloadText(body: Buffer): string {
   const text = body.toString('utf8');
   try {

@@ -31,7 +31,7 @@ export interface StepTrial {
 
 /** The outcome of trying a step; redacted. */
 export interface StepTrialResult extends StepResult {
-  /** What it asked for with `$.respond`. */
+  /** The answer of `$.respond`. */
   response: HttpAnswer | null;
 }
 

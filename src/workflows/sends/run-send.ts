@@ -18,7 +18,7 @@ export interface SendResult {
   duration_ms?: number;
 }
 
-/** A send that cannot be made as it was asked for; the message is its result. */
+/** A send that cannot be made as requested; the message is its result. */
 export class SendError extends Error {
   override name = 'SendError';
 }

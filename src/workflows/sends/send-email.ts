@@ -13,7 +13,7 @@ const attachmentsMax = 20;
 
 /** The mail server of the instance. */
 export interface MailServer {
-  /** Resolves with the id of the message, or rejects with what the server said. */
+  /** Resolves with the id of the message, or rejects with the server's answer. */
   send(mail: Mail): Promise<string>;
   close(): void;
 }

@@ -128,7 +128,7 @@ export class RunSends implements JobHandler {
     );
   }
 
-  /** Each owner has so many places in the queue of turns, of which each takes one send at a time. */
+  /** Each owner has a maximum of places in the queue of turns, each of which takes one send at a time. */
   #inTurn(
     send: Pick<RunSendTable, 'owner_id' | 'run_id' | 'number'>,
     work: () => Promise<SendOutcome>,

@@ -110,7 +110,7 @@ function withParams(text: string, params: Record<string, unknown>): string {
   return url.href;
 }
 
-/** Several values stand behind one another; an object may say anything when it is asked for its text. */
+/** Several values are joined; the text of an object may be anything. */
 function plainText(value: unknown): string {
   if (Array.isArray(value)) return value.map(plainText).join(', ');
   return typeof value === 'object' ? JSON.stringify(value) : String(value);
