@@ -63,7 +63,7 @@ const componentFetchBytesMax = 5 * 1024 * 1024;
 
 export type Platform = Awaited<ReturnType<typeof assemblePlatform>>;
 
-/** What every feature stands on, and user code: built, found, run. What is open is in `parts`, so that it is closed whatever comes. */
+/** Assembles what every feature needs, and the building, finding and running of user code. Open parts are in `parts`, so that they are closed in any case. */
 export async function assemblePlatform(options: AppOptions, parts: RunningParts) {
   const { settings, environment, logger, signal } = options;
   parts.add('lock of the data folder', lockFolder(settings.data), { isIndispensable: true });

@@ -62,7 +62,7 @@ try {
           logger.info('service.stopped');
           process.exit(0);
         },
-        // A start that failed by itself: it has said why, and ends the process.
+        // A start that failed by itself has reported the reason, and ends the process.
         () => {},
       );
   };

@@ -33,7 +33,7 @@ export type Options = Partial<Record<OptionName, string>>;
 interface CommandWords {
   /** What follows the command's name, as the help text shows it. */
   argument?: { name: string; isRequired: boolean };
-  /** Option and what stands for its value in the help text; '': it has none, and is 'true' where it was given. */
+  /** An option and the placeholder of its value in the help text; '': it has no value, and is 'true' when it is given. */
   required: Partial<Record<OptionName, string>>;
   optional: Partial<Record<OptionName, string>>;
   summary: string;

@@ -4,7 +4,7 @@ import { parseArgs } from 'node:util';
 import type { BundleForm } from '#components/build-component.ts';
 import { UsageError } from './admin-command-line.ts';
 
-/** What `npm run corpus` is asked for. */
+/** The options of `npm run corpus`. */
 export interface CorpusRequest {
   packages: string[];
   only: RegExp | undefined;

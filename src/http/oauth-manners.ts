@@ -34,7 +34,7 @@ const oauthCodes: ReadonlySet<string> = new Set([
 
 /**
  * A caller's mistake in the form of RFC 6749 (5.2) and in ours at once: `error` is the code that OAuth clients look at,
- * `error_description` the sentence. Everything else goes the ordinary way.
+ * `error_description` the sentence. All other errors are sent as usual.
  */
 export function sendOAuthError(
   error: FastifyError,

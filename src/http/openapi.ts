@@ -144,7 +144,7 @@ async function openReferencePages(app: App): Promise<FastifyInstance> {
 }
 
 /**
- * The document as the page shows it. A tag is a group there, where an operation should stand once: `addition` becomes
+ * The document as the page shows it. A tag is a group there, where an operation should appear once: `addition` becomes
  * a mark in the summary.
  */
 function oncePerOperation(document: Readonly<Record<string, unknown>>): Record<string, unknown> {

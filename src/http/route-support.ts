@@ -33,7 +33,7 @@ declare module 'fastify' {
     takesKey?: boolean;
     /** A page of the dashboard: no operation, so a request for its path with another method gets no hint of it. */
     page?: boolean;
-    /** Bytes of user code pass through: no common parameters, no security headers of ours, no line per request. */
+    /** Bytes of user code pass through: no common parameters, no security headers of the service, no log line per request. */
     userContent?: boolean;
   }
 }
@@ -116,7 +116,7 @@ export const pageParameters = {
 /** Query of a list. Add own parameters with `Type.Object({ ...pageParameters, mine: … })`. */
 export const PageQuery = Type.Object(pageParameters);
 
-/** A parameter that may stand in the query or in a JSON body; the query wins. */
+/** A parameter that may be in the query or in a JSON body; the query wins. */
 export function parameterOf(request: Pick<FastifyRequest, 'query' | 'body'>, name: string): unknown {
   const fromQuery = (request.query as Record<string, unknown> | undefined)?.[name];
   if (fromQuery !== undefined) return fromQuery;

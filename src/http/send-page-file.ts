@@ -4,7 +4,7 @@ import type { PageFile } from '#web/dashboard/page-files.ts';
 
 /**
  * Sends a file of the dashboard or the manual, compressed where the browser takes that; 304 without it when the browser has
- * the same version. Files that are named by their content are kept for a year, others are asked for again each time.
+ * the same version. Files that are named by their content are kept for a year, others are revalidated each time.
  */
 export function sendPageFile(
   request: FastifyRequest,

@@ -31,7 +31,7 @@ const headersTimeoutMs = 60_000;
 const arrivalDefaults = { timeoutMs: 120_000, checkEveryMs: 30_000 };
 /** So often the log has a line about the requests since the last one, when there were any. */
 const summaryMs = 60_000;
-/** Registry keys and cursors stand in paths; longer ones match nothing. */
+/** Paths contain registry keys and cursors; longer ones match nothing. */
 const pathParameterLengthMax = 500;
 
 export interface ServerOptions extends RouteOptions, Pick<RepeatedRequestOptions, 'apiRequests'> {

@@ -48,7 +48,7 @@ export async function answerRepeated(
 ): Promise<FastifyReply> {
   if (known.requestDigest !== requestDigest) throw idempotencyConflict();
   const answer = await answers.answerOf(known);
-  // The run of the first request was ended by the deletion, and its key goes with it.
+  // The run of the first request was ended by the deletion, and its key is removed with it.
   if ((answer === undefined || answer.kind === 'ended') && (await directory.isRemoved(endpoint)))
     throw endpointRemoved(endpoint.kind);
   if (answer === undefined) throw inProgress(reply);

@@ -267,7 +267,7 @@ async function answerLink(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  // The token is in the address: it goes nowhere from here.
+  // The token is in the URL, so it must not be sent on as a referrer.
   reply.headers({
     'access-control-allow-origin': '*',
     'referrer-policy': 'no-referrer',

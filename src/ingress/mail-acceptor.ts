@@ -24,7 +24,7 @@ export interface FileKeeper {
 
 /** An address that accepts mail. */
 export interface MailTarget {
-  /** As it stands in the envelope. */
+  /** As in the envelope. */
   address: string;
   plusTag: string | null;
   /** ei_… */

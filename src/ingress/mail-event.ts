@@ -1,7 +1,7 @@
 import { attachmentText } from './attachment-text.ts';
 import { type AddressList, cut, type MailAttachment, type MailText, type ParsedMail } from './parse-mail.ts';
 
-/** The JSON of an event of a mail is at most this long; what had to go is in the files beside it. */
+/** The JSON of an event of a mail is at most this long; what did not fit is in the files beside it. */
 export const mailEventBytesMax = 512 * 1024;
 /** Text attachments are in the event up to here (platform facts, e-mail triggers). */
 const attachmentContentBytesMax = 10_000;

@@ -12,7 +12,7 @@ const smallBytes = 2 * 1024 * 1024;
 const heapMbMax = 384;
 /** The longest a mail is looked at; an honest one of 30 MB takes about a second. */
 const parseMaxMs = 20_000;
-/** A thread that had nothing to do for so long ends. */
+/** A thread that was idle for this long ends. */
 const idleMaxMs = 60_000;
 
 /** The mail cannot be read within the bounds; sending it again would not help. */
@@ -145,7 +145,7 @@ class ParserThread {
     else task.answer.resolve(answer);
     if (this.#ended) return;
     if (this.#hasLarge) {
-      // Its memory goes with it; until then no other large mail is parsed.
+      // Its memory is freed with it; until then no other large mail is parsed.
       void this.end();
       return;
     }

@@ -8,7 +8,7 @@ import PostalMime, {
 
 /** Header fields of the message and of all its parts; a mail with more is refused. */
 const headerBytesMax = 1024 * 1024;
-/** Parts within parts; a mail that goes deeper is refused. */
+/** Parts within parts; a deeper mail is refused. */
 const nestingMax = 64;
 /**
  * Each line costs the parser a hundred bytes, each part a thousand. A mail of 30 MB in base64 has 400,000 lines; one with
@@ -25,7 +25,7 @@ const headerCharactersMax = 8_000;
 const addressesMax = 200;
 /** Header fields that are handed on. */
 const headersMax = 500;
-/** A mail that has come by so many servers goes round in a circle. */
+/** A mail that passed this many servers is in a loop. */
 const receivedMax = 100;
 
 /** A mail as its event describes it. It is made in a thread of its own, so it holds only data. */
@@ -66,7 +66,7 @@ export interface AddressList {
 
 /**
  * Reads a raw mail. Throws for what no mail looks like (too many or too deep parts, endless headers, a loop); garbage
- * within the bounds is read as far as it goes. Messages inside the message are attachments.
+ * within the bounds is read as far as possible. Messages inside the message are attachments.
  */
 export async function parseMail(raw: ArrayBuffer): Promise<ParsedMail> {
   requireFewLines(new Uint8Array(raw));
@@ -238,7 +238,7 @@ function attachmentOf(attachment: Attachment, index: number, charset: string | u
   };
 }
 
-/** A label may stand in a header again. */
+/** The label may be used in a header again. */
 function safeCharset(charset: string | undefined): string | null {
   const label = charset?.trim();
   return label !== undefined && /^[\w.:+-]{1,40}$/.test(label) ? label : null;

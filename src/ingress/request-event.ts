@@ -31,7 +31,7 @@ export interface FormFile {
 /** Stores a file of a form; its URL. */
 export type KeepFile = (file: FormFile) => Promise<string>;
 
-/** Files up to this many bytes stand in the event itself, as data: URLs. */
+/** Files up to this many bytes are in the event itself, as data: URLs. */
 const inlineFileBytesMax = 4 * 1024;
 
 /**
@@ -145,7 +145,7 @@ function dataUrl({ mimetype, content }: FormFile): string {
   return `data:${mimetype};base64,${content.toString('base64')}`;
 }
 
-/** A file as it stands in the event. */
+/** A file as the event contains it. */
 interface FileValue {
   filename: string;
   mimetype: string;

@@ -4,7 +4,7 @@ import { messagePage, messagePageHeaders, prefersHtml } from '#lib/message-page.
 import type { LinkAction } from '#storage/tables/workflow-tables.ts';
 import type { LinkOutcome, RunResumer } from '#workflows/runs/resume-by-link.ts';
 
-/** What resume and cancel URLs lead to. */
+/** The actions of resume and cancel URLs. */
 export type LinkTarget = Pick<RunResumer, LinkAction>;
 
 const done: Record<LinkAction, { status: string; title: string; text: string; before: string }> = {
@@ -55,7 +55,7 @@ function tooLate(action: LinkAction, outcome: LinkOutcome): string | undefined {
     : 'the run was resumed before, by the other link of this wait';
 }
 
-/** Also for what is left of a link that was cut. */
+/** Also for the rest of a truncated link. */
 export function sendBrokenLink(reply: FastifyReply): FastifyReply {
   return sendPage(
     reply.code(404),

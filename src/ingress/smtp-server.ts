@@ -119,7 +119,7 @@ export class MailServer {
         void received.finally(() => this.#receiving.delete(received));
       },
     });
-    // Connections break; that is no fault of ours.
+    // Connections break; that is not an error of the service.
     this.#server.on('error', (error) =>
       this.#logger.debug({ error: error.message }, 'mail.connection-failed'),
     );

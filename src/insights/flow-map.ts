@@ -26,7 +26,7 @@ import {
 /** Maximum of nodes in an answer. */
 export const flowNodesMax = 400;
 export const flowEdgesMax = 800;
-/** Edges of the thing that is asked for by its id: the rest is there for what surrounds it. */
+/** Maximum of edges of the focused object: the rest is for its surroundings. */
 const focusedEdgesMax = 300;
 /** Workflows and webhooks without an edge that have a place before sources without one. */
 const loneMax = 150;
@@ -97,7 +97,7 @@ export interface FlowMapOptions {
 }
 
 /**
- * What an owner has, what listens to what, and how much goes along there: within bounds, chosen in this order: what is around
+ * The objects of an owner, the subscriptions between them, and their traffic: within bounds, chosen in this order: what is around
  * `focus`, what fails, what had traffic last, the newest. All of it is read from the store, a bounded number of rows each.
  */
 export async function readFlowMap(

@@ -1,7 +1,7 @@
 import type { Db } from '#storage/store.ts';
 import type { DeliveryState } from '#storage/tables/delivery-tables.ts';
 
-/** Rows that are counted of one kind: more is "at least so many". */
+/** Maximum of rows that are counted of one kind: more is reported as "at least". */
 export const countedMax = 1000;
 /** Due rows that are looked through at most, over all owners. */
 const lookedThroughMax = 10_000;

@@ -38,7 +38,7 @@ export interface EmitterStreamOptions {
 }
 
 export interface StreamStyle {
-  /** A reader without `Last-Event-ID` first gets so many of the newest stored events. */
+  /** A reader without `Last-Event-ID` first gets this many of the newest stored events. */
   replayed: number;
   message: (event: StoredEvent) => Buffer;
   /** The comment at the beginning and at each keep-alive. */

@@ -3,7 +3,7 @@ import type { Caller } from '#identity/permissions.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 
-/** A user (or OAuth client) has places for so many keys whose streams are all open: more keys bring no more streams. */
+/** A user (or OAuth client) has places for this many keys whose streams are all open: more keys bring no more streams. */
 const keysPerUser = 4;
 /** When one of the streams may be over. */
 const busySeconds = 5;

@@ -97,7 +97,7 @@ export class WorkspaceFeed {
   join(channel: string, reader: FeedReader): ChannelLog<FeedReader> {
     const readers = this.#channels.get(channel) ?? { log: new ChannelLog(), nextMarkMs: 0 };
     this.#channels.set(channel, readers);
-    // A mark at once, so that a reader that goes soon can resume too.
+    // A mark is sent immediately, so that a reader that leaves soon can resume too.
     readers.nextMarkMs = 0;
     readers.log.join(reader);
     return readers.log;

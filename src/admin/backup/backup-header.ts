@@ -11,7 +11,7 @@ const headerBytesMax = 64 * 1024;
 /** What a Date takes. */
 const epochMsMax = 8.64e15;
 
-/** The second line, as JSON: all that stands in clear in the file. */
+/** The second line, as JSON: the only clear text of the file. */
 export interface BackupHeader {
   /** Epoch milliseconds of the moment it shows. */
   created_at_ms: number;

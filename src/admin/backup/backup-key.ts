@@ -5,7 +5,7 @@ import { BackupError } from './backup-error.ts';
 /** What a backup is sealed with: a passphrase, or a key of 32 bytes that the operator keeps. */
 export type BackupSecret = { kind: 'passphrase'; text: string } | { kind: 'key'; key: Buffer };
 
-/** How the key of a file comes from the secret; stands in its header. `salt` is base64 of 16 bytes. */
+/** How the key of a file is derived from the secret; it is stored in the file's header. `salt` is base64 of 16 bytes. */
 export type KeyDerivation = ({ kind: 'scrypt'; salt: string } & ScryptCost) | { kind: 'key'; salt: string };
 
 export interface ScryptCost {

@@ -219,7 +219,7 @@ function hasKinds(kinds: ReadonlySet<string> | undefined, query: ListQuery): boo
   return !asked(query.has_triggers) || kinds?.has('sources') === true;
 }
 
-/** By how well `q` fits: the name or slug itself, its beginning, a part of it, else all its words anywhere. */
+/** Ordered by how well `q` matches: the name or slug itself, its beginning, a part of it, else all its words anywhere. */
 function matching(entries: CatalogueEntry[], q: string): CatalogueEntry[] {
   const wanted = q.trim().toLowerCase();
   if (wanted === '') return entries;

@@ -121,7 +121,7 @@ export interface OverviewRouteOptions {
   eventRates: Pick<EventRates, 'sinceMs' | 'minutes' | 'failing'>;
 }
 
-/** Additions: what an operator wants to see first. */
+/** Additions: what an operator needs to see first. */
 export function overviewRoutes(app: App, { store, clock, eventRates }: OverviewRouteOptions): void {
   app.get(
     '/users/me/overview',

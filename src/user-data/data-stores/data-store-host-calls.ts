@@ -33,7 +33,7 @@ export function dataStoreHostCalls(options: {
   return async (ownerId, hostCall) => {
     const { store: named } = hostCall.header;
     if (named !== undefined && named !== null && named !== '') {
-      // PostgreSQL refuses a text with a NUL.
+      // PostgreSQL refuses a text with a NUL, and with it the whole batch.
       if (typeof named !== 'string' || named.includes('\0'))
         throw notFound('data store', String(named), 'store');
       return answer({ ownerId, storeId: named, isOwn: false }, hostCall);

@@ -19,7 +19,7 @@ export interface PagesProject {
 /**
  * The folder with the pages of the dashboard as its sources are now: built before, or built now in a process of its own.
  * Nothing is downloaded. Processes that build at the same time do the same work, and the first that is ready wins. Throws
- * an Error with what the build said.
+ * an Error with the output of the build.
  */
 export async function buildPages(
   { root, cacheFolders }: PagesProject,

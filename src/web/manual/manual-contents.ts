@@ -16,7 +16,7 @@ export interface ManualPart {
   readonly pages: readonly ManualEntry[];
 }
 
-/** The first page, which is the table of contents as well. */
+/** The first page, which is also the table of contents. */
 export const contentsFile = 'docs/index.md';
 
 /** New addresses of pages that have moved, so that bookmarks and links from elsewhere keep working. */

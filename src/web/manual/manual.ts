@@ -27,8 +27,8 @@ interface MadeManual {
 }
 
 /**
- * The manual, made from the Markdown of the project when its first page is asked for, and kept in memory (some megabytes less
- * than two). Addresses are looked up in what was made, never on the disk. A page that cannot be read fails the request, and the
+ * The manual, made from the Markdown of the project on the first request of a page, and kept in memory (some megabytes less
+ * than two). URLs are looked up in the made pages, never on the disk. A page that cannot be read fails the request, and the
  * next one tries again.
  */
 export class Manual {
