@@ -65,7 +65,8 @@ export async function describeRoutes(
             type: 'apiKey',
             in: 'cookie',
             name: 'millrace_session',
-            description: 'Of the pages of the service (POST /v1/session), with the header x-millrace-csrf',
+            description:
+              'The session cookie of the dashboard (POST /v1/session), with the header x-millrace-csrf',
           },
         },
       },

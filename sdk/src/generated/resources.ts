@@ -648,7 +648,7 @@ export class Sessions {
   }
 
   /**
-   * Who this request comes from: user, API key, and until when the session lasts.
+   * The session of this request: its user, API key and end.
    *
    * `GET /v1/session`
    * @throws MillraceError what the service refused, with its `code`
@@ -1033,7 +1033,7 @@ export class Accounts {
   }
 
   /**
-   * Who did what with an account, newest first.
+   * The audit log of an account, newest first.
    *
    * For who created it, while they are a member of its workspace, and for admins; after it was deleted, for
    * admins. Kept for MILLRACE_AUDIT_DAYS.
@@ -1048,7 +1048,7 @@ export class Accounts {
   }
 
   /**
-   * Who did what with the accounts of a workspace, newest first; only for its admins.
+   * The audit log of the accounts of a workspace, newest first; only for its admins.
    *
    * Also with accounts that were deleted. Kept for MILLRACE_AUDIT_DAYS.
    *
@@ -1192,7 +1192,7 @@ export class Subscriptions {
    *
    * `PUT /v1/sources/{id}/listen/{emitter_id}`
    * @param sourceId wh_…, dc_… or p_…
-   * @param emitterId Whose events: dc_…, p_…, all of a kind (dc_* or p_*), or everything of an owner (o_…
+   * @param emitterId The emitters: dc_…, p_…, all of a kind (dc_* or p_*), or everything of an owner (o_…
    * or u_…). dc_* and p_* are those of the owner of the listener, or of the workspace that org_id names;
    * later ones too
    * @throws MillraceError what the service refused, with its `code`

@@ -19,7 +19,7 @@ const ActionRun = Type.Object({
     Type.Object({
       k: OneOf(['log', 'error']),
       ts: Type.Integer({ description: 'Epoch milliseconds' }),
-      level: Type.Optional(OneOf(logLevels, { description: 'Of log lines' })),
+      level: Type.Optional(OneOf(logLevels, { description: 'The level of a log line' })),
       msg: Type.Optional(Type.String()),
       err: Type.Optional(Type.Object({ name: Type.String(), message: Type.String(), stack: Type.String() })),
     }),

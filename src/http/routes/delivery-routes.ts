@@ -61,7 +61,7 @@ const Delivery = Type.Object(
       }),
       { description: 'The last 20, oldest first' },
     ),
-    status: Type.Union([Type.Integer(), Type.Null()], { description: 'Of the last attempt' }),
+    status: Type.Union([Type.Integer(), Type.Null()], { description: 'The status of the last attempt' }),
     latency_ms: optionalInteger,
     next_attempt_at: optionalTime,
     created_at: Type.Integer({ description: 'Epoch seconds' }),

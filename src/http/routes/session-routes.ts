@@ -65,13 +65,13 @@ export function sessionRoutes(app: App, { store, clock, logger, settings }: Sess
     {
       schema: {
         operationId: 'getSession',
-        summary: 'Who this request comes from: user, API key, and until when the session lasts',
+        summary: 'The session of this request: its user, API key and end',
         tags: ['sessions', 'addition'],
         response: {
           200: DataOf(
             Type.Object({
               user_id: Type.String({ description: 'u_…; oac_… with an access token' }),
-              is_admin: Type.Boolean({ description: 'Of the instance' }),
+              is_admin: Type.Boolean({ description: 'Whether the user is the admin of the instance' }),
               key_id: Type.String({
                 description: 'key_… of the request, or that the session began with; tok_… of an access token',
               }),

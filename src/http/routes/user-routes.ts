@@ -58,7 +58,7 @@ const PaidUser = Type.Object({
 
 const ListedUser = Type.Object({
   ...userFields,
-  is_admin: Type.Boolean({ description: 'Of the instance' }),
+  is_admin: Type.Boolean({ description: 'Whether the user is the admin of the instance' }),
   created_at: Type.Integer(),
 });
 
