@@ -11,7 +11,7 @@ import {
 import { durationText } from './amounts.ts';
 import { CliError, type ExitReason, usageError } from './exit-codes.ts';
 
-/** Any object of the API: what it has is said by the reference, and shown as it is. */
+/** Any object of the API: the reference describes its fields, which are shown as they are. */
 export type ApiObject = { readonly [field: string]: unknown };
 
 /** As a query or a body; what is undefined is left out. */

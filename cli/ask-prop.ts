@@ -135,7 +135,7 @@ async function optionPage(
   return { choices: answer.options.map(choiceOf), context: answer.context };
 }
 
-/** The label goes with the value, for components that ask for it. */
+/** The label is sent with the value, for components that need it. */
 function choiceOf(option: unknown): Choice<unknown> {
   if (!isObject(option) || !('value' in option)) return { label: textOf(option), value: option };
   const label = typeof option.label === 'string' ? option.label : textOf(option.value);

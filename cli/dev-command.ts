@@ -194,7 +194,7 @@ class FileWatcher {
       const watcher = watch(folder, (_event, name) =>
         this.#seen(name === null ? undefined : resolve(folder, name)),
       );
-      // A folder that is gone takes its watcher with it; the next build says what is missing.
+      // The watcher of a removed folder fails; the next build reports what is missing.
       watcher.on('error', () => this.#seen(undefined));
       this.#watchers.set(folder, watcher);
     }

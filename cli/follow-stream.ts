@@ -62,6 +62,6 @@ export async function* followStream(api: Api, followed: Followed): AsyncGenerato
     if (signal.aborted) return;
     throw api.asCliError(error);
   }
-  // It ended by itself: the emitter is gone, and asking for it says how.
+  // It ended by itself: the emitter is gone, and reading it gives the error.
   if (!signal.aborted) await api.call('GET', path);
 }

@@ -21,7 +21,7 @@ export interface HealthyThings<Item> {
   empty: string;
 }
 
-/** `list` of things that have health: so many of them, and only those in one state where that is asked for. */
+/** `list` of objects with health: with a limit, and optionally only those in one state. */
 export function healthList<Item extends object>(
   parent: Command,
   summary: string,

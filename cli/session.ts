@@ -31,7 +31,7 @@ export class Session {
   readonly version: string;
   readonly questions: Questions;
   readonly isJson: boolean;
-  /** The workspace to work in; undefined: the caller's own things. */
+  /** The workspace to work in; undefined: the caller's own objects. */
   readonly workspace: string | undefined;
   readonly #profile: string | undefined;
   readonly #sessionOptions: SessionOptions;

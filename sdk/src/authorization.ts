@@ -9,9 +9,9 @@ export interface Token {
 
 /** The credentials of the caller, as the value of the Authorization header. */
 export interface Authorization {
-  /** Undefined: nothing is sent (a cookie, or something on the way, says who asks). */
+  /** Undefined: no header is sent (a cookie, or a proxy, authenticates the caller). */
   header(): Promise<string | undefined>;
-  /** The service did not take this header. True: another one may do, ask again. */
+  /** The service refused this header. True: another one may work, so the request is repeated. */
   refused(header: string): boolean;
 }
 

@@ -31,7 +31,7 @@ export class MillraceError extends Error {
   readonly details: Readonly<Record<string, unknown>>;
   /** Finds the request in the log of the service. */
   readonly requestId: string | undefined;
-  /** When it is worth trying again, in milliseconds from the answer on, where the service said so. */
+  /** The delay before a retry, in milliseconds after the answer, if the service named one. */
   readonly retryAfterMs: number | undefined;
   readonly method: string;
   readonly path: string;
@@ -48,7 +48,7 @@ export class MillraceError extends Error {
   }
 }
 
-/** No answer came, or not all of it: it is unknown whether the service did what was asked. `cause` has what fetch said. */
+/** No answer came, or not all of it: it is unknown whether the service carried out the request. `cause` is the error of fetch. */
 export class MillraceConnectionError extends Error {
   override readonly name: string = 'MillraceConnectionError';
   readonly method: string;

@@ -151,7 +151,7 @@ function jsonOf(value: unknown): string | undefined {
   );
 }
 
-/** A sentence for each thing that is other. */
+/** A sentence for each difference. */
 export function sentencesOf({ steps, triggers, settings }: Changes): string[] {
   return [
     ...triggers.map(({ kind, text }) => `Trigger ${kind}: ${text}.`),

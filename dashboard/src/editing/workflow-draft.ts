@@ -50,7 +50,7 @@ export interface WorkflowDraft {
   settings: WorkflowSettings;
 }
 
-/** What the service takes where nothing is said. */
+/** The defaults of the service. */
 export const usualSettings: WorkflowSettings = {
   timeout_seconds: null,
   memory_mb: 256,

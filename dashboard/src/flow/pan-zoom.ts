@@ -6,7 +6,7 @@ const scaleMax = 2.5;
 /** What is fitted into the window is not made larger than it is. */
 const fitMax = 1.1;
 const margin = 24;
-/** Below, words cannot be read: they are left out. */
+/** Below this scale, text is unreadable and left out. */
 const farBelow = 0.42;
 const readFrom = 0.6;
 /** A pointer that moves less than this meant to press. */

@@ -34,7 +34,7 @@ export interface PanelProps {
   onChoose: (id: string | undefined) => void;
   /** Draws the members of a group. */
   onOpen: (group: string) => void;
-  /** Goes to one thing, in a box of its own. */
+  /** Shows one object, in a box of its own. */
   onGoTo: (id: string) => void;
 }
 

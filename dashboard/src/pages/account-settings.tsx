@@ -52,7 +52,7 @@ export function AccountSettings({
   );
 }
 
-/** For `onSuccess` of what answers the account as it is now. */
+/** For `onSuccess` of requests that return the changed account. */
 export function useAccountChanged(id: string) {
   const queries = useQueryClient();
   return (changed: Account) => {

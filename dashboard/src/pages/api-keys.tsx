@@ -148,7 +148,7 @@ function Revoke({ apiKey, isPresent }: { apiKey: ApiKey; isPresent: boolean }) {
         void queries.invalidateQueries({ queryKey: ['api keys'] });
         return;
       }
-      // The session ended with its key, as was said before.
+      // The session ended with its key, as the dialog announced.
       remember('signed-in', undefined);
       queries.clear();
       navigate('/sign-in', { replace: true });

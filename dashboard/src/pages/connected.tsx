@@ -8,7 +8,7 @@ export function Connected() {
   useEffect(() => {
     document.title = 'Connecting an account · Millrace';
     tell(result);
-    // Where the browser does not let it, it says that it can be closed.
+    // If the browser refuses, the page says that it can be closed.
     window.close();
   }, [result]);
   return (

@@ -15,7 +15,7 @@ import { Empty, Loading, PageFrame } from '~/parts/page.tsx';
 import { Problem } from '~/parts/problem.tsx';
 import { type Refusal, WorkflowEditor } from './workflow-editor.tsx';
 
-/** Edit a workflow that is there; what comes of it is another deployment. */
+/** Edits an existing workflow; the result is another deployment. */
 export function EditWorkflowPage({ id }: { id: string }) {
   const workflow = useWorkflow(id);
   return (

@@ -22,7 +22,7 @@ import { Problem } from '~/parts/problem.tsx';
 import { useSettled } from '~/parts/use-settled.ts';
 import '~/style/map.css';
 
-/** Narrower than this, the list says more than the picture. */
+/** Below this width, the list is more useful than the picture. */
 const narrowPx = 700;
 
 /** Emitters and their listeners, as a picture or a list. `?focus=dc_…` starts at one object, `&owner=` names its owner. */
@@ -108,8 +108,8 @@ const everything: Filter = { kind: '', project: '', failing: false };
 const none: ReadonlySet<string> = new Set();
 
 /**
- * What is shown of an answer that leaves things out: what the first one had, until the user asks for more, since the busiest
- * are others each time. Figures are always the newest.
+ * Which objects of an incomplete answer are shown: those of the first answer, until the user asks for more, since the busiest
+ * ones differ each time. Figures are always the newest.
  */
 function useSteady(
   flow: Flow,

@@ -385,7 +385,7 @@ function whatCameOf({ total, sent, failed, waiting, missed, reason, event_name: 
   ].join(', ');
 }
 
-/** Events that stand next to each other, as ranges: the list is newest first. */
+/** Adjacent events, as ranges: the list is newest first. */
 function stretchesOf(events: readonly EventSummary[], chosen: ReadonlySet<string>) {
   const found: { start: string; end: string }[] = [];
   let isInside = false;

@@ -124,7 +124,7 @@ const runTones: Readonly<Record<NonNullable<SourceTick['run']>['state'], { name:
   not_kept: { name: 'not kept', tone: 'state off' },
 };
 
-/** A tick that started a run is as that run is; that it was late is said beside it. */
+/** A tick that started a run has the state of that run; its delay is shown beside it. */
 function lookOf({ outcome, run }: SourceTick): { name: string; tone: string } {
   const known = run === null ? tickTones[outcome] : runTones[run.state];
   return known ?? { name: oneLine(run?.state ?? outcome, 20), tone: 'state off' };

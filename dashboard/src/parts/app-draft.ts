@@ -1,4 +1,4 @@
-/** The definition of an app as it is written: what the API takes (docs/apps.md), and whatever else was typed as JSON. */
+/** The definition of an app that is being edited: what the API takes (docs/apps.md), and whatever else was typed as JSON. */
 export type AppDraft = Readonly<Record<string, unknown>>;
 
 export interface FieldDraft {

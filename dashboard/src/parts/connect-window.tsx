@@ -53,7 +53,7 @@ export function ConnectWindow({
           })
         ).data;
         if (opened !== null) {
-          // What comes to be in it, pages of the provider too, could lead this page elsewhere.
+          // Pages in the window, those of the provider too, could navigate this page elsewhere.
           opened.opener = null;
           opened.location.href = url;
         }

@@ -12,7 +12,7 @@ export function LoadedPage<T>({
   children,
 }: {
   query: Pick<UseQueryResult<T>, 'data' | 'error' | 'refetch'>;
-  /** While nothing of it is known: `Source dc_…`. */
+  /** The title while nothing is loaded: `Source dc_…`. */
   title: string;
   /** Where all of its kind are. */
   list: { href: string; name: string };

@@ -4,7 +4,7 @@ import { remember, remembered } from './remember.ts';
 
 interface OwnerChoice {
   me: Me;
-  /** u_… (oneself) or o_…: whose things the lists show. */
+  /** u_… (the user) or o_…: the owner whose objects the lists show. */
   ownerId: string;
   choose: (ownerId: string) => void;
 }

@@ -14,7 +14,7 @@ export interface FieldProps {
 }
 
 export interface PropFormContext {
-  /** Key or sc_…: whose options are asked for. */
+  /** Key or sc_…: the component whose options are requested. */
   componentId: string;
   ownerId: string;
   values: PropValues;

@@ -12,7 +12,7 @@ import { TimerField } from './timer-field.tsx';
 /** Types of props that need no input. */
 const silent: ReadonlySet<string> = new Set(['$.service.db', '$.interface.apphook', '$.interface.http']);
 
-/** A field for each prop of a component, by its definition. What the service says of a value stands under its field. */
+/** A field for each prop of a component, by its definition. The service's error about a value is shown under its field. */
 export function PropForm({
   definitions,
   context,

@@ -88,7 +88,7 @@ export function LinesField(props: FieldProps) {
   );
 }
 
-/** Objects, arrays of something else than texts, and types that this page does not know: as JSON. */
+/** Objects, arrays of anything but texts, and types that this page does not know: as JSON. */
 export function JsonField(props: FieldProps) {
   const { definition, value, onChange } = props;
   const [text, setText] = useState(() => (value === undefined ? '' : JSON.stringify(value, null, 2)));

@@ -49,7 +49,7 @@ export function usePropDraft(
   };
 }
 
-/** What an answer says of single props, by their name. */
+/** The errors of single props in an answer, by name. */
 export function propProblems(error: unknown): Map<string, string> {
   if (!(error instanceof MillraceError)) return new Map();
   const name = /^configured_props\.([^.[]+)/.exec(String(error.details.parameter ?? ''))?.[1];
