@@ -86,7 +86,7 @@ export async function claimSuspect(store: Store, options: ClaimOptions): Promise
   });
 }
 
-/** Others begin on the node of this job: whatever happens to the node from now on is no evidence against the job. */
+/** Records that other jobs begin on the node of this job: whatever happens to the node from now on is no evidence against the job. */
 export async function endSolitude(tx: Tx, job: { id: string }): Promise<void> {
   await tx
     .updateTable('jobs')

@@ -59,7 +59,7 @@ export const rotationKinds = ['master', 'data'] as const;
 export type RotationKind = (typeof rotationKinds)[number];
 
 /**
- * The keys of this store, or the keys it is being moved to. One row says which master key wraps its data keys (written by the
+ * The rotations of the keys of this store. One row says which master key wraps its data keys (written by the
  * first start), and one describes the last rotation of data keys.
  */
 export interface KeyRotationTable {

@@ -50,7 +50,7 @@ const forged: readonly (readonly [name: string, bytes: Buffer])[] = [
   ['an answer of status 101', frame(20, 2, '{"status":101,"headers":{}}')],
   ['an answer with a header of two lines', frame(20, 2, '{"status":200,"headers":{"a":"b\\r\\nc: d"}}')],
   [
-    'the result of a call of another owner',
+    'the result of another call',
     frame(21, 4_000_000, `{"status":"finished",${noEffects},"result":-1}`),
   ],
   ['an error of another form', frame(22, 2, '{"error":[1,2]}')],
