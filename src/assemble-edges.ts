@@ -22,7 +22,7 @@ import { viewInstance, viewProcesses, viewSandbox } from './view-instance.ts';
 
 export type Edges = Awaited<ReturnType<typeof assembleEdges>>;
 
-/** Where the world comes in, and where people look in. Nothing listens yet. */
+/** Assembles what accepts requests and mails, and what serves users. Nothing listens yet. */
 export async function assembleEdges(platform: Platform, domain: Domain) {
   const { settings, has, clock, logger, version, address, publicUrl, store, databaseClock } = platform;
   const { runner, builder, resolver, bus, quotas, pool } = platform;

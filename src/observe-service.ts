@@ -7,7 +7,7 @@ import type { Runner } from '#runner/runner.ts';
 import type { Store } from '#storage/store.ts';
 import type { LiveStreams } from '#streams/live-updates.ts';
 
-/** What `/metrics` tells besides requests; read when asked, so that it costs nothing in between. */
+/** What `/metrics` reports in addition to requests; read when asked, so that it costs nothing in between. */
 export function observeService(
   registry: Registry,
   options: {

@@ -130,7 +130,7 @@ export const settingDefinitions = {
     type: 'string',
     default: '',
     shown: 'whole',
-    text: 'PEM file of certificate authorities trusted besides the bundled ones, by user code, the service and installs of npm packages.',
+    text: 'PEM file of certificate authorities that are trusted in addition to the bundled ones, by user code, the service and installs of npm packages.',
   },
   sandbox: {
     env: 'MILLRACE_SANDBOX',

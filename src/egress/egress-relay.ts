@@ -8,15 +8,15 @@ import { type LookupAll, lookupAll, resolveAndVet } from './resolve-address.ts';
 
 export interface EgressRelayOptions {
   policy: AddressPolicy;
-  /** What may be asked for by name, where that is not all; without a port it is looked up. */
+  /** Restricts the hosts that may be reached by name; without a port the name is only looked up. */
   permits?: (host: string, port: number | undefined) => boolean;
-  /** Connections (and name look-ups) of one child at once; more are refused with EMFILE. Default 64. */
+  /** Simultaneous connections (and name look-ups) of one child; more are refused with EMFILE. Default 64. */
   maxConnections?: number;
   /** A connection without a byte either way for this long is closed with ETIMEDOUT. Default five minutes. */
   idleTimeoutMs?: number;
   /** For resolving and connecting together. Default 10 seconds. */
   connectTimeoutMs?: number;
-  /** A connection could not be made; `call` is what the child said of which of its calls asked for it. */
+  /** A connection could not be made; `call` is the call that requested it, according to the child. */
   onRefused?: (call: number | undefined) => void;
   /** The child broke the protocol; the relay is closed already and the child should be killed. */
   onViolation?: (reason: string) => void;
@@ -185,7 +185,7 @@ class RelayedConnection implements ChannelHandler {
     this.#giveUp.abort(new Error('the child closed the connection'));
     const socket = this.#socket;
     if (socket === undefined) {
-      // What gives up before it is connected has no connection any more.
+      // A connection that gives up before it is established is no longer live.
       this.#relay.live.delete(this);
       return;
     }

@@ -145,7 +145,7 @@ describe('components of a package and of a folder', () => {
     assert.ok(one.bundleBytes > 0 && one.buildMs > 0 && one.loadMs > 0);
   });
 
-  test('what does not build, load or define its props is told with its reason', () => {
+  test('what does not build, load or define its props is reported with its reason', () => {
     const reasonOf = (key: string): string => {
       const [failure, ...others] = find(key).failures;
       assert.deepEqual(others, []);
@@ -208,7 +208,7 @@ describe('components of a package and of a folder', () => {
       fromFolder?.leftOut.map(({ path }) => path),
       ['actions/wrong/wrong.mjs'],
     );
-    // The folder begins while the package ends; each tells of its own.
+    // The folder begins while the package ends; each reports its own.
     for (const name of ['@pipedream/shop', join(folder.path, 'shop')])
       assert.deepEqual(
         progress.filter((line) => line.startsWith(`${name} `)),

@@ -51,7 +51,7 @@ export const migrations: readonly Migration[] = [
   ownerSharesMigration,
 ];
 
-/** The store was written by a newer version, or its history differs: going on could destroy data. */
+/** The store was written by a newer version, or its history differs: continuing could destroy data. */
 export class SchemaError extends Error {
   override name = 'SchemaError';
 }

@@ -1,4 +1,4 @@
-/** Shorter values are words and numbers that stand everywhere; hiding them would hide the rest too. */
+/** Shorter values are words and numbers that appear everywhere; redacting them would redact other text too. */
 const secretCharactersMin = 8;
 
 const replacement = '[redacted]';
@@ -24,7 +24,7 @@ export function makeRedactor(secretValues: readonly string[]): (text: string) =>
 
 /**
  * The strings in an account's credentials that have to be kept secret, for `makeRedactor`. Fields that say where or who
- * (host, user, an id, …) are not among them: a component that emits `https://gitlab.example.com/…` should go on doing so.
+ * (host, user, an id, …) are not among them: a component that emits `https://gitlab.example.com/…` must still be able to.
  */
 export function secretValues(credentials: Record<string, unknown>): string[] {
   return Object.entries(credentials).flatMap(([name, value]) => secretsIn(name, value));
@@ -93,7 +93,7 @@ function lowerEscapes(text: string): string {
   return text.replace(/%[0-9A-F]{2}/g, (escaped) => escaped.toLowerCase());
 }
 
-/** The base64 characters that depend on `bytes` alone when `offset` (mod 3) bytes stand before them. */
+/** The base64 characters that depend on `bytes` alone when `offset` (mod 3) bytes precede them. */
 function base64Core(bytes: Buffer, offset: number, encoding: 'base64' | 'base64url'): string {
   const padded = Buffer.concat([Buffer.alloc(offset), bytes]);
   const first = Math.ceil((offset * 8) / 6);
@@ -184,7 +184,7 @@ class Matcher {
     this.#link();
   }
 
-  /** Where patterns stand, in order, spans that overlap or touch joined. */
+  /** The spans of all matches, in order, with overlapping and adjacent ones joined. */
   find(text: string): Span[] {
     const spans: Span[] = [];
     let node = 0;

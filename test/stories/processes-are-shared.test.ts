@@ -60,7 +60,7 @@ forEachSharedService((fixture) => {
     assert.notEqual(await ofWorkflow(), shared);
   });
 
-  test('a source that ends its process takes nobody with it from then on', async () => {
+  test('a source that ends its process takes no other source with it from then on', async () => {
     const good = await source('Good');
     const bad = await source('Bad', {}, 'process.exit(1);');
     const before = await good.process();

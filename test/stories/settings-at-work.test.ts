@@ -70,7 +70,7 @@ async function askHost(service: Millrace, host: string, headers: Record<string, 
 
 /** What a proxy adds, and what a caller may pretend. */
 const forwarded = { 'x-forwarded-for': '198.51.100.1, 203.0.113.9' };
-/** The key of the endpoint of a source that tells who called it. */
+/** The key of the endpoint of a source that returns its caller's address. */
 let endpointKey = '';
 
 describe('a service with limits and addresses of its own', () => {
@@ -142,7 +142,7 @@ describe('a service with limits and addresses of its own', () => {
     assert.match(triggers[0].email_address, /^em[0-9a-z]{13}@mail\.example\.test$/);
   });
 
-  test('MILLRACE_TRUSTED_PROXIES: without it no forwarded address or host is believed', async () => {
+  test('MILLRACE_TRUSTED_PROXIES: without it no forwarded address or host is used', async () => {
     const answer = await fetch(`${service.url}/in/${endpointKey}`, {
       headers: { ...forwarded, 'x-forwarded-host': 'hooks.example.com' },
     });

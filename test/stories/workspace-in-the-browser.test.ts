@@ -119,7 +119,7 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     dashboard.forgetComplaints();
   });
 
-  test('somebody on the paid plan finds their workspaces too, and usage without a quota of their own', async () => {
+  test('a user on the paid plan finds their workspaces too, and usage without a quota of their own', async () => {
     const paul = await addUser('paul');
     const { id: workspace } = await data('POST', '/v1/workspaces', { name: 'Of the payers' }, paul.key);
     await data('PUT', `/v1/quotas/${paul.id}`, { plan: 'paid' });
@@ -240,7 +240,7 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     dashboard.nothingWrong();
   });
 
-  test('the audit log tells who did what with accounts, and is narrowed', async () => {
+  test('the audit log shows who did what with accounts, and is narrowed', async () => {
     const { id: workspace } = await data('POST', '/v1/workspaces', { name: 'Audited' });
     const dora = await addUser('dora');
     await data('POST', `/v1/workspaces/${workspace}/members`, { user_id: dora.id, role: 'member' });
@@ -414,7 +414,7 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     const page = await dashboard.signedIn('/workspace?tab=usage', {}, key);
     const usage = page.getByRole('region', { name: 'Invocations' });
     await usage.waitFor();
-    // Nobody reloads or clicks: the next read finds out.
+    // No reload and no click: the next read finds out.
     await data('DELETE', `/v1/users/me/api_keys/${id}`, undefined, fred.key);
     await page.getByText('Your session has ended. Sign in again').waitFor();
     assert.equal(await usage.count(), 0);
@@ -432,7 +432,7 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     dashboard.nothingWrong();
   });
 
-  test('a wrong key is told apart from a service that is away', async () => {
+  test('a wrong key is distinguished from a service that is away', async () => {
     const page = await dashboard.open();
     await page.goto(`${service.url}/sign-in`);
     await dashboard.signIn(page, '  no-such-key-0123456789  ');

@@ -1,5 +1,5 @@
 /**
- * Signals between a test and code in a sandbox, whose files nobody else sees: code writes a line to its standard output, which the service
+ * Signals between a test and code in a sandbox, whose files no other process sees: code writes a line to its standard output, which the service
  * only watches for floods; a test writes to descriptor 5 of the process, where the service answers what the process waits for.
  */
 import { type Launched, Launcher } from '#runner/launcher.ts';
@@ -39,7 +39,7 @@ export function signal(name: string): string {
 
 /** Resolves to the process whose code gives this signal, or gave it and was not waited for. Each signal is one wait's. */
 export function signalled(name: string): Promise<Launched> {
-  // Of those that are gone nobody waits for a signal any more.
+  // No test waits for a signal of those that are gone.
   const living = (given.get(name) ?? []).filter((launched) => !over.has(launched));
   const launched = living.shift();
   given.set(name, living);
@@ -52,7 +52,7 @@ export function signalled(name: string): Promise<Launched> {
 /** Statements of user code that wait until `letGo` of the waiting process is called. */
 export const untilLetGo = `${signal('waits')} await new Promise((resolve) => process.getBuiltinModule('fs').read(5, Buffer.alloc(1), 0, 1, null, resolve));`;
 
-/** Resolves when code waits, to a function that lets it go on; one call at a time. */
+/** Resolves when code waits, to a function that lets it continue; one call at a time. */
 export async function waitingCode(): Promise<() => void> {
   const { streams } = await signalled('waits');
   return () => {

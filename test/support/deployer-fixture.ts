@@ -190,5 +190,5 @@ export class DeployerFixture {
   }
 }
 
-/** The person of these tests. */
+/** The user of these tests. */
 export const me = { ownerId: 'u_1', userId: 'u_1', readableOwners: ['u_1'] };

@@ -58,7 +58,7 @@ export class RunFixture implements AsyncDisposable {
   readonly node: string;
   deployment: LoadedDeployment;
   mayRun = true;
-  /** Of the deployment that new events run, where that is not the one under test. */
+  /** The settings of the deployment for new events, if it is not the one under test. */
   settings: WorkflowSettings | undefined;
   readonly #scripts: Record<string, StepScript>;
 

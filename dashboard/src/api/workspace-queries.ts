@@ -19,7 +19,7 @@ const listPageSize = 100;
 const nextOf = ({ page_info: { count, end_cursor } }: Page<unknown>) =>
   count < listPageSize ? undefined : end_cursor;
 
-/** Who is signed in, with which key, and whether they look after the instance. */
+/** The user who is signed in, their key, and whether they are the admin of the instance. */
 export function useSession() {
   return useQuery({
     queryKey: ['session'],
@@ -63,7 +63,7 @@ export function useApiKeys() {
   });
 }
 
-/** Of the last 30 UTC days, oldest first. */
+/** The usage of the last 30 UTC days, oldest first. */
 export function useUsage(ownerId: string) {
   return useQuery({
     queryKey: ['usage', ownerId],

@@ -10,7 +10,7 @@ import { Loading } from '~/parts/page.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
 
-/** What one user or workspace may use on a day. Whose stands in the address. */
+/** The daily quotas of one user or workspace, which the URL names. */
 export function InstanceQuotas() {
   const asked = new URLSearchParams(useSearch()).get('owner') ?? '';
   const [, navigate] = useLocation();

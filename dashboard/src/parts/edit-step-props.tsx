@@ -13,7 +13,7 @@ import { usePropDraft } from './use-prop-draft.ts';
 /** Paths offered in expressions. */
 const pathsMax = 150;
 
-/** The form of a step's props; what is given for props that its code does not have stands below, to be removed. */
+/** The form of a step's props; values of props that its code does not have are listed below, to be removed. */
 export function EditStepProps({
   step,
   known,

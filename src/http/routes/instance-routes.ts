@@ -11,8 +11,8 @@ export const idsShownMax = 100;
 export const ownersShownMax = 100;
 
 const InstanceShape = Type.Object({
-  version: Type.String({ description: 'Of Millrace' }),
-  node_version: Type.String({ description: 'Of Node, such as v26.1.0' }),
+  version: Type.String({ description: 'The version of Millrace' }),
+  node_version: Type.String({ description: 'The version of Node, such as v26.1.0' }),
   platform: Type.String({ description: 'Operating system and processor, such as linux x64' }),
   node: Type.String({ description: 'node_…: this process among those on the same store' }),
   now: Type.Integer({ description: 'Epoch seconds: the time that this process goes by' }),
@@ -38,7 +38,7 @@ const InstanceShape = Type.Object({
       clock: Type.Union(
         [Type.Object({ state: OneOf(clockStates), offset_ms: Type.Integer() }), Type.Null()],
         {
-          description: 'Of its machine, as in clock; null with SQLite',
+          description: 'The clock of its machine, as in clock; null with SQLite',
         },
       ),
       health: Health,
@@ -57,12 +57,12 @@ const InstanceShape = Type.Object({
   sandbox_reason: Type.Union([Type.String(), Type.Null()], {
     description: 'Why it is not the kernel level; null: it is, or another one was asked for',
   }),
-  memory_bytes: Type.Integer({ description: 'That this process takes, those of user code not counted' }),
+  memory_bytes: Type.Integer({ description: 'Memory of this process, without processes of user code' }),
   disk: Type.Union(
     [
       Type.Object({
         folder: Type.String(),
-        free_bytes: Type.Integer({ description: 'That the service may still write' }),
+        free_bytes: Type.Integer({ description: 'Bytes that the service may still write' }),
         total_bytes: Type.Integer(),
       }),
       Type.Null(),
@@ -91,7 +91,7 @@ const InstanceShape = Type.Object({
         description: 'null: it is set, and kept secret. URLs are without user, password and query',
       }),
       amount: Type.Union([Type.String(), Type.Null()], {
-        description: 'The value as people say it, such as 10 minutes or 2 GB; null: it is no amount',
+        description: 'The value with its unit, such as 10 minutes or 2 GB; null: it is no amount',
       }),
       from: OneOf(['environment', 'default']),
     }),
@@ -104,7 +104,7 @@ const ProcessesShape = Type.Object({
   processes: Type.Array(
     Type.Object({
       pid: Type.Union([Type.Integer(), Type.Null()], { description: 'null: it has just been started' }),
-      owner_id: Type.String({ description: 'Whose code it runs' }),
+      owner_id: Type.String({ description: 'The owner whose code it runs' }),
       shared: Type.Boolean({ description: 'Other deployments of the owner may use it' }),
       state: OneOf(processStates, {
         description:
@@ -125,7 +125,7 @@ const ProcessesShape = Type.Object({
   owners: Type.Array(
     Type.Object({
       owner_id: Type.String(),
-      processes: Type.Integer({ description: 'That it has' }),
+      processes: Type.Integer({ description: 'The number of its processes' }),
       memory_bytes: Type.Integer({ description: 'Private memory of its processes together' }),
       delayed: Type.Integer({
         description: 'Calls that waited for a process since the start because the owner had its share',

@@ -51,7 +51,7 @@ export async function goneWorkflows(db: Db, ids: ReadonlySet<string>): Promise<S
   return ids.difference(new Set(rows.map(({ id }) => id)));
 }
 
-/** The workflow, which nobody else changes until the end of the transaction. */
+/** The workflow, locked until the end of the transaction. */
 export async function lockWorkflow(store: Dialect, tx: Tx, id: string): Promise<WorkflowTable | undefined> {
   const query = tx.selectFrom('workflows').select(workflowColumns).where('id', '=', id);
   return store.lockRows(query).executeTakeFirst();
