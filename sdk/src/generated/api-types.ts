@@ -1430,7 +1430,9 @@ export interface Processes {
   sandbox: 'kernel' | 'seat-belt' | 'off';
   /** Processes that this node has at once (integer) */
   processes_max: number;
-  /** Private memory of all of them together (integer) */
+  /** Private memory of all processes of this node together (integer) */
+  memory_bytes: number;
+  /** Beyond it, processes that are idle end (integer) */
   memory_bytes_max: number;
   /** Processes that run user code on the node that answers */
   processes: ({

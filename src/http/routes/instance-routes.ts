@@ -111,7 +111,8 @@ const ProcessesShape = Type.Object({
   node: Type.String({ description: 'node_…: the node that answers' }),
   sandbox: OneOf(sandboxLevels, { description: 'Isolation of user code' }),
   processes_max: Type.Integer({ description: 'Processes that this node has at once' }),
-  memory_bytes_max: Type.Integer({ description: 'Private memory of all of them together' }),
+  memory_bytes: Type.Integer({ description: 'Private memory of all processes of this node together' }),
+  memory_bytes_max: Type.Integer({ description: 'Beyond it, processes that are idle end' }),
   processes: Type.Array(
     Type.Object({
       pid: Type.Union([Type.Integer(), Type.Null()], { description: 'null: it has just been started' }),
