@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { runCommand } from '../support/command-line.ts';
 import { forEachSharedService } from '../support/millrace.ts';
+import { createTempFolder } from '../support/temp-folder.ts';
 
 /** Answers with what names its process, or ends it. */
 const code = (name: string, body = '') => `export default {
@@ -128,6 +130,13 @@ forEachSharedService((fixture) => {
     assert.equal(named(ofTheirs), undefined);
     assert.match(data.node, /^node_/);
     assert.ok(data.processes.length <= data.processes_max && data.memory_bytes_max > 0);
+
+    await using folder = await createTempFolder('processes');
+    const environment = { MILLRACE_URL: admin.url, MILLRACE_API_KEY: admin.key };
+    const listed = await runCommand({ folder: folder.path, environment }, ['processes']);
+    assert.match(listed.stdout, new RegExp(`^\\d+ +${me.username} +\\w+ +yes`, 'm'));
+    assert.match(listed.stdout, new RegExp(`^${apart.deployment_id} +Of the admin `, 'm'));
+    assert.match(listed.stdout, new RegExp(`^\\d+ +${theirs.id} `, 'm'));
     await admin.api('DELETE', `/v1/sources/${ofOurs}`);
     await admin.api('DELETE', `/v1/workflows/${workflow.id}`);
   });
