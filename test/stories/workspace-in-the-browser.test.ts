@@ -414,9 +414,8 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     };
     const screens = {
       wide: { viewport: { width: 1280, height: 860 }, colorScheme: 'light' },
-      dark: { viewport: { width: 1280, height: 860 }, colorScheme: 'dark' },
+      tablet: { viewport: { width: 900, height: 1000 }, colorScheme: 'light' },
       phone: { viewport: { width: 390, height: 844 }, colorScheme: 'dark' },
-      'phone-light': { viewport: { width: 390, height: 844 }, colorScheme: 'light' },
     } as const;
     for (const [name, screen] of Object.entries(screens)) {
       const page = await dashboard.signedIn('/', screen);

@@ -114,7 +114,7 @@ function ProcessTable({
                   <td data-name="State">
                     <State state={process.state} />
                   </td>
-                  <td data-name="Deployments">
+                  <td data-name="Deployments" className="long">
                     <DeploymentsOf process={process} deployments={deployments} />
                   </td>
                   <td data-name="Calls">{formatNumber(process.calls)}</td>
