@@ -18,7 +18,8 @@ import { emailAddress, emailDomain } from '#workflows/definitions/trigger-addres
 import type { Domain } from './assemble-domain.ts';
 import type { Platform } from './assemble-platform.ts';
 import { observeService } from './observe-service.ts';
-import { viewInstance, viewProcesses, viewSandbox } from './view-instance.ts';
+import { viewInstance, viewSandbox } from './view-instance.ts';
+import { viewProcesses } from './view-processes.ts';
 
 export type Edges = Awaited<ReturnType<typeof assembleEdges>>;
 
@@ -95,7 +96,7 @@ export async function assembleEdges(platform: Platform, domain: Domain) {
         startedAtMs: platform.startedAtMs,
         clockStatus: databaseClock?.status(),
       }),
-    viewProcesses: () => viewProcesses(runner),
+    viewProcesses: (caller) => viewProcesses({ runner, db: store.read, node: platform.node }, caller),
     unreadyReason: () =>
       has('scheduler') && domain.isClockUnreliable()
         ? 'the clock of this machine and that of the database are more than a minute apart: no timer fires here until they agree'

@@ -24,6 +24,7 @@ const folderOrder = Object.values(bands).flat();
 const topFiles = [
   'observe-service.ts',
   'view-instance.ts',
+  'view-processes.ts',
   'background-jobs.ts',
   'close-foreign-descriptors.ts',
   'start-words.ts',

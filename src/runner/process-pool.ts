@@ -157,6 +157,12 @@ export class ProcessPool {
     return this.#records.byResource;
   }
 
+  /** Of all processes together. */
+  get bounds(): { processesMax: number; memoryBytesMax: number } {
+    const { processesMax, memoryBudgetMb } = this.#options.limits;
+    return { processesMax, memoryBytesMax: memoryBudgetMb * 1024 * 1024 };
+  }
+
   /** Of owners who have processes, or had to wait for some. */
   ownerShares(): OwnerShare[] {
     const { owners } = this.#shares;

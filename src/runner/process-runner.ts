@@ -412,7 +412,7 @@ class ProcessRunner implements Runner {
   }
 
   processes(): RunnerProcesses {
-    return { ...this.#homes.describe(), shares: this.#pool.ownerShares() };
+    return { ...this.#homes.describe(), ...this.#pool.bounds, shares: this.#pool.ownerShares() };
   }
 
   stats(): RunnerStats {

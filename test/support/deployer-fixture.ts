@@ -80,7 +80,7 @@ export class DeployerFixture {
       },
       forget: () => Promise.resolve(),
       releaseScratch: () => undefined,
-      processes: () => ({ processes: [], shares: [], setApart: [] }),
+      processes: () => ({ processesMax: 0, memoryBytesMax: 0, processes: [], shares: [], setApart: [] }),
       stats: () => ({
         ...{ level: 'off', ownUsers: false, addons: false, warm: 0, deployments: 0, setApart: 0 },
         ...{ prewarmed: 0, calls: 0, kills: 0 },

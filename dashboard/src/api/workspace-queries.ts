@@ -4,6 +4,7 @@ import type {
   ApiKey,
   Instance,
   Page,
+  Processes,
   Project,
   Quota,
   Session,
@@ -93,6 +94,16 @@ export function useInstance() {
     queryKey: ['instance'],
     queryFn: async ({ signal }) => (await api<Data<Instance>>('GET', '/v1/instance', { signal })).data,
     refetchInterval: 10_000,
+  });
+}
+
+/** The processes of user code on the node that answers. */
+export function useProcesses() {
+  return useQuery({
+    queryKey: ['processes'],
+    queryFn: async ({ signal }) =>
+      (await api<Data<Processes>>('GET', '/v1/instance/processes', { signal })).data,
+    refetchInterval: 5_000,
   });
 }
 

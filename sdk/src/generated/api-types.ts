@@ -1424,14 +1424,24 @@ export interface Instance {
 
 /** `data` in answers of `GET /v1/instance/processes`. */
 export interface Processes {
+  /** node_…: the node that answers */
+  node: string;
   /** Isolation of user code */
   sandbox: 'kernel' | 'seat-belt' | 'off';
+  /** Processes that this node has at once (integer) */
+  processes_max: number;
+  /** Private memory of all processes of this node together (integer) */
+  memory_bytes: number;
+  /** Beyond it, processes that are idle end (integer) */
+  memory_bytes_max: number;
   /** Processes that run user code on the node that answers */
   processes: ({
     /** null: it has just been started (integer) */
     pid: number | null;
     /** The owner whose code it runs */
     owner_id: string;
+    /** Name of the user or workspace; null: a workspace of which you are not a member */
+    owner_name: string | null;
     /** Other deployments of the owner may use it */
     shared: boolean;
     /**
@@ -1451,8 +1461,10 @@ export interface Processes {
     started_at: number;
   })[];
   /** Shares of owners, the most refused first; 100 at most */
-  owners: {
+  owners: ({
     owner_id: string;
+    /** Name of the user or workspace; null: a workspace of which you are not a member */
+    owner_name: string | null;
     /** The number of its processes (integer) */
     processes: number;
     /** Private memory of its processes together (integer) */
@@ -1461,18 +1473,34 @@ export interface Processes {
     delayed: number;
     /** Calls that got no process because of it (integer) */
     refused: number;
-  }[];
+  })[];
+  /** Deployments that are set apart (integer) */
+  set_apart_count: number;
   /**
    * Deployments whose code ended a process that others shared, the latest first. Each has a process of its
-   * own until its code changes
+   * own until its code changes. 100 at most
    */
-  set_apart: {
+  set_apart: ({
     deployment_id: string;
     owner_id: string;
+    /** Name of the user or workspace; null: a workspace of which you are not a member */
+    owner_name: string | null;
     /** How the call ended that ended the shared process */
     reason: string;
     /** Epoch seconds (integer) */
     at: number;
+  })[];
+  /**
+   * Sources and workflows of the first 5 deployments of each process, and of those that are set apart, as
+   * far as you may read them
+   */
+  deployments: {
+    /** dc_… or d_…, as in deployment_ids and deployment_id */
+    id: string;
+    /** dc_… or p_…: the source, or the workflow of the deployment */
+    object_id: string;
+    /** The name of the source or workflow */
+    name: string;
   }[];
 }
 

@@ -169,6 +169,21 @@ export async function findDeployments(db: Db, ids: readonly string[]): Promise<M
   return new Map(rows.map((row) => [row.id, row]));
 }
 
+/** The workflows of many deployments, by the id of the deployment. */
+export async function workflowsOfDeployments(
+  db: Db,
+  ids: readonly string[],
+): Promise<Map<string, Pick<WorkflowTable, 'id' | 'name'>>> {
+  if (ids.length === 0) return new Map();
+  const rows = await db
+    .selectFrom('deployments')
+    .innerJoin('workflows', 'workflows.id', 'deployments.workflow_id')
+    .select(['deployments.id as deployment_id', 'workflows.id', 'workflows.name'])
+    .where('deployments.id', 'in', [...ids])
+    .execute();
+  return new Map(rows.map(({ deployment_id, id, name }) => [deployment_id, { id, name }]));
+}
+
 export async function pageOfDeployments(
   db: Db,
   workflowId: string,
