@@ -94,6 +94,7 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
 
   const unattributedErrors = new Observers<[deploymentId: string, error: UserCodeError]>();
   let quotas: QuotaGuard | undefined;
+  const machineBytes = Math.min(totalmem(), process.constrainedMemory() || totalmem());
   const openRunner = createProcessRunner({
     limitsOf: (ownerId) => quotas?.limitsOf(ownerId) ?? {},
     ...{ logger, clock, door, packages, addons: settings.nativeAddons },
@@ -102,7 +103,8 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
     folder: settings.data,
     limits: {
       memoryMb: settings.runMemoryMb,
-      memoryBudgetMb: memoryBudgetMbOf(Math.min(totalmem(), process.constrainedMemory() || totalmem())),
+      processesMax: settings.processesMax,
+      memoryBudgetMb: settings.processesMemoryMb || memoryBudgetMbOf(machineBytes),
       dbBytesMax: settings.componentDbMaxKb * 1024,
     },
     onUnattributedError: unattributedErrors.tell,

@@ -104,7 +104,7 @@ export function observeService(
   for (const what of ['delayed', 'refused'] as const)
     new Gauge({
       name: `millrace_share_${what}`,
-      help: `Calls into user code since the start that were ${what} because their owner had its share, by resource`,
+      help: `Calls into user code, and connections from it, that were ${what} since the start because their owner had its share, by resource`,
       labelNames: ['resource'],
       registers: [registry],
       collect() {

@@ -1,8 +1,10 @@
 import type { AddressPolicy } from '#egress/address-policy.ts';
 import type { EgressDoor } from '#egress/egress-door.ts';
+import type { ConnectionShare } from '#egress/egress-relay.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Confinement } from './confinement.ts';
+import { ConnectionShares } from './connection-shares.ts';
 import type { Launcher } from './launcher.ts';
 import { type OwnerProcessLimits, ProcessShares } from './process-shares.ts';
 import type { InitHeader } from './protocol.ts';
@@ -62,6 +64,7 @@ export class ProcessPool {
   readonly #users: SlotUsers;
   readonly #shares: ProcessShares;
   readonly #records: ShareRecords;
+  readonly #connections: ConnectionShares;
   readonly #ready: SandboxProcess[] = [];
   readonly #waiters: Waiter[] = [];
   #booting = 0;
@@ -80,6 +83,7 @@ export class ProcessPool {
       onLeft: (left) => options.logger.warn(left, 'runner.left-processes-killed'),
     });
     this.#shares = new ProcessShares(options.limits, options.limitsOf);
+    this.#connections = new ConnectionShares(options.limits.ownersConnectionsMax);
     const { logger, timer } = options;
     this.#records = new ShareRecords({ logger, nowMs: () => timer.nowMs() });
   }
@@ -415,7 +419,8 @@ export class ProcessPool {
           : {}),
         ...(packages === undefined ? {} : { packages: packages.map(sandbox.packagesInside) }),
       };
-      const way = { policy, ...(door === undefined ? {} : { door }) };
+      const connectionShare = this.#connectionShare(() => process);
+      const way = { policy, connectionShare, ...(door === undefined ? {} : { door }) };
       process = new SandboxProcess(sandbox, { init, extraCa, ...way, limits, timer, logger });
     } catch (error) {
       sandbox?.launched.kill();
@@ -431,6 +436,23 @@ export class ProcessPool {
     void process.ended.then(() => this.#forget(process, [started, process.pid], scratch));
     if (this.#closed) process.kill('closing', 'the service is stopping');
     return process;
+  }
+
+  /** The connections of a process count for the owner to whom it was given. */
+  #connectionShare(process: () => SandboxProcess): ConnectionShare {
+    let ownerId: string | undefined;
+    return {
+      take: () => {
+        ownerId ??= this.#shares.ownerOf(process());
+        if (ownerId === undefined || this.#connections.take(ownerId)) return undefined;
+        const reason = `${this.#connections.of(ownerId)} of ${this.#connections.max} connections are open for this owner, which is its share; close those that are not needed, or ask the operator for more descriptors (ulimit -n)`;
+        this.#records.refused(ownerId, 'connections', reason);
+        return reason;
+      },
+      leave: () => {
+        if (ownerId !== undefined) this.#connections.leave(ownerId);
+      },
+    };
   }
 
   /** What bubblewrap started ends with it; after a crash of the service it is looked for as well. */

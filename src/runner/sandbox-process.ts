@@ -1,7 +1,7 @@
 import { setPriority } from 'node:os';
 import type { AddressPolicy } from '#egress/address-policy.ts';
 import type { EgressDoor } from '#egress/egress-door.ts';
-import { attachEgressRelay, type EgressRelay } from '#egress/egress-relay.ts';
+import { attachEgressRelay, type ConnectionShare, type EgressRelay } from '#egress/egress-relay.ts';
 import { Deferred } from '#lib/deferred.ts';
 import type { Logger } from '#lib/logger.ts';
 import { bytesText } from '#lib/units.ts';
@@ -133,6 +133,7 @@ export class SandboxProcess {
       extraCa: string;
       policy: AddressPolicy;
       door?: EgressDoor;
+      connectionShare?: ConnectionShare;
       limits: RunnerLimits;
       timer: RunnerTimer;
       logger: Logger;
@@ -164,6 +165,7 @@ export class SandboxProcess {
       policy: options.policy,
       ...(options.door === undefined ? {} : { door: options.door }),
       maxConnections: limits.connectionsMax,
+      ...(options.connectionShare === undefined ? {} : { share: options.connectionShare }),
       idleTimeoutMs: limits.connectionIdleTimeoutMs,
       connectTimeoutMs: limits.connectTimeoutMs,
       onRefused: (call) => this.#calls.named(call)?.onRefused?.(),

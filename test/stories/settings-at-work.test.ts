@@ -89,6 +89,8 @@ describe('a service with limits and addresses of its own', () => {
       MILLRACE_FILES_MAX_GB: '1',
       MILLRACE_RUNS_KEPT: '2',
       MILLRACE_STREAMS_PER_KEY: '2',
+      MILLRACE_PROCESSES_MAX: '9',
+      MILLRACE_PROCESSES_MEMORY: '1234',
       MILLRACE_AUDIT_DAYS: '2',
       MILLRACE_QUOTA_CREDITS: '1001',
       MILLRACE_QUOTA_COMPUTE_MS: '1002',
@@ -190,6 +192,11 @@ describe('a service with limits and addresses of its own', () => {
       return runs.length < 100 && runs;
     });
     assert.equal(kept.length, 2);
+  });
+
+  test('MILLRACE_PROCESSES_MAX and MILLRACE_PROCESSES_MEMORY are what the processes of all owners share', async () => {
+    const { data } = (await service.api('GET', '/v1/instance/processes')).body;
+    assert.deepEqual([data.processes_max, data.memory_bytes_max], [9, 1234 * 1024 * 1024]);
   });
 
   test('MILLRACE_STREAMS_PER_KEY is how many live streams a key has open at once', async () => {

@@ -84,7 +84,11 @@ export class DeployerFixture {
       stats: () => ({
         ...{ level: 'off', ownUsers: false, addons: false, warm: 0, deployments: 0, setApart: 0 },
         ...{ prewarmed: 0, calls: 0, kills: 0 },
-        shares: { processes: { delayed: 0, refused: 0 }, memory: { delayed: 0, refused: 0 } },
+        shares: {
+          processes: { delayed: 0, refused: 0 },
+          memory: { delayed: 0, refused: 0 },
+          connections: { delayed: 0, refused: 0 },
+        },
       }),
       close: () => Promise.resolve(),
     };
