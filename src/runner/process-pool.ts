@@ -34,6 +34,8 @@ export interface PoolOptions {
   limitsOf?: (ownerId: string) => OwnerProcessLimits;
   /** Ends the idle process that was not used for longest, of the owners with the highest rank; 0: of those none. */
   endIdle: (rank: (ownerId: string) => number) => SandboxProcess | undefined;
+  /** Told of each process that an owner gets, before any code of the owner is in it. */
+  onGiven?: (process: SandboxProcess, ownerId: string) => void;
 }
 
 /** What one deployment needs of its process. */
@@ -117,7 +119,7 @@ export class ProcessPool {
     if (mayTake && this.#isUsual(needs)) {
       const process = this.#takeReady();
       if (process !== undefined) {
-        this.#shares.took(process, ownerId);
+        this.#giveTo(process, ownerId);
         return Promise.resolve(process);
       }
     }
@@ -363,8 +365,13 @@ export class ProcessPool {
 
   #give(process: SandboxProcess, waiter: Waiter): void {
     clearTimeout(waiter.timer);
-    this.#shares.took(process, waiter.ownerId);
+    this.#giveTo(process, waiter.ownerId);
     waiter.resolve(process);
+  }
+
+  #giveTo(process: SandboxProcess, ownerId: string): void {
+    this.#shares.took(process, ownerId);
+    this.#options.onGiven?.(process, ownerId);
   }
 
   /**

@@ -94,7 +94,7 @@ export async function createProcessRunner(options: ProcessRunnerOptions): Promis
           whole: confinement.level === 'kernel',
         }),
       },
-      (endIdle) => new ProcessPool({ ...shared, addons, confinement, endIdle }),
+      (hooks) => new ProcessPool({ ...shared, addons, confinement, ...hooks }),
       confinement,
     );
   } catch (error) {
@@ -157,7 +157,7 @@ class ProcessRunner implements Runner {
       onUnattributedError: (deploymentId: string, error: UserCodeError) => void;
       packages: LoadablePackages;
     },
-    makePool: (endIdle: PoolOptions['endIdle']) => ProcessPool,
+    makePool: (hooks: Required<Pick<PoolOptions, 'endIdle' | 'onGiven'>>) => ProcessPool,
     confinement: Confinement,
   ) {
     const { limits, timer, logger, packages, onUnattributedError } = own;
@@ -169,7 +169,10 @@ class ProcessRunner implements Runner {
     if (confinement.kernel !== undefined) this.kernel = confinement.kernel;
     this.#onUnattributedError = onUnattributedError;
     this.#packages = packages;
-    this.#pool = makePool((rank) => this.#homes.endIdle(rank));
+    this.#pool = makePool({
+      endIdle: (rank) => this.#homes.endIdle(rank),
+      onGiven: (process, ownerId) => this.#watch.given(process, ownerId),
+    });
     this.#homes = new Homes({
       ...{ limits, pool: this.#pool, packages, timer, clock: own.clock, logger },
       onUnattributedError,
