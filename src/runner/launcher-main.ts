@@ -5,7 +5,7 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, openSync } from 'node:fs';
+import { closeSync, openSync, rmSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import {
   type FromLauncher,
@@ -19,9 +19,13 @@ const running = new Map<number, ChildProcess>();
 // The service decides when it ends; a terminal tells all processes in it.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined);
 
+/** Where the streams connect to. A service that was killed does not remove it. */
+const [, , folder] = process.argv;
+
 // Nothing keeps this process then but what it ends.
 process.on('disconnect', () => {
   for (const child of running.values()) killGroup(child);
+  if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
 });
 
 process.on('message', async (message: ToLauncher) => {

@@ -140,7 +140,7 @@ export class Launcher {
   }
 
   #start(): ChildProcess {
-    const child = fork(this.#program, {
+    const child = fork(this.#program, [this.#folder], {
       // Small: it keeps nothing.
       execArgv: ['--max-old-space-size=64', '--max-semi-space-size=1', '--v8-pool-size=0'],
       // What it starts must not find secrets in it.
