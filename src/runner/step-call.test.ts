@@ -13,7 +13,7 @@ import {
 import { waitFor } from '../../test/support/wait-for.ts';
 import type { HttpReply } from './call-outcome.ts';
 
-/** Deadlines pass when a test says so. */
+/** A timer that the tests advance, so that deadlines pass only when a test says so. */
 const timer = new ManualTimer();
 let fixture: RunnerFixture;
 before(async () => {
@@ -28,7 +28,7 @@ const stepApart: typeof step = (body, overrides, options) => {
   processes += 1;
   return step(body, { deploymentId: `d_apart_${processes}`, ...overrides }, options);
 };
-/** A call of a step that asks for something, and tells when it does; the answers come when it is let go. */
+/** Starts a step that makes a host call. Reports when it does, and answers when the test continues it. */
 function asking() {
   const asked = Promise.withResolvers<void>();
   const held = Promise.withResolvers<void>();
@@ -55,7 +55,7 @@ test('a step gets steps and $, and its exports and returned value come back', as
   assert.deepEqual(exportsOf(await step('return null')), { $return_value: null });
 });
 
-test('exports of a step that throws are kept, with what it sends and how it goes on', async () => {
+test('exports of a step that throws are kept, with what it sends and its flow calls', async () => {
   const outcome = await step(
     `$.export('kept', [1]); $.send.http({ method: 'POST', url: 'https://a.example' }); $.flow.exit('why'); throw new RangeError('no');`,
   );
@@ -74,7 +74,7 @@ test('exports of a step that throws are kept, with what it sends and how it goes
   assert.equal(late.step?.exports, '{"kept":1}');
 });
 
-test('a circular export or returned value fails the step, and names the export and the circle', async () => {
+test('a circular export or returned value fails the step; the error names the export and the circle', async () => {
   const exported = await step(`const a = { list: [{}] }; a.list[0].self = a; $.export('data', { a });`);
   assert.equal(exported.status, 'threw');
   assert.equal(exported.error?.name, 'TypeError');
@@ -109,7 +109,7 @@ test('a response of axios that is returned is reduced, and the logs of the step 
   );
 });
 
-test('exports that are too large end the step with a message that names them, and the process goes on', async () => {
+test('exports that are too large end the step with a message that names them, and the process survives', async () => {
   const deploymentId = 'd_large';
   const killsBefore = fixture.runner.stats().kills;
   const large = await step(`$.export('big', 'x'.repeat(50 * ${mb}));`, { deploymentId, module: 'c_1' });
@@ -133,7 +133,7 @@ test('exports that are too large end the step with a message that names them, an
   assert.equal(fixture.runner.stats().kills, killsBefore);
 });
 
-test('$.flow: the last call counts, both urls are answered at once, and impossible times are refused', async () => {
+test('$.flow: the last call counts, both URLs are returned immediately, and impossible times are refused', async () => {
   const flow = async (body: string) => (await step(body)).step?.flow;
   const urls = { resume_url: 'https://example.com/in/resume', cancel_url: 'https://example.com/in/cancel' };
   const outcome = await step(`return [$.flow.suspend(), $.flow.delay(5), typeof $.flow.exit()];`);
