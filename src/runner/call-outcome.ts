@@ -12,7 +12,7 @@ export interface CallOutcome {
   /** Keys set with `db.set` with their JSON text, the last write per key. JSON `null` is a stored null. */
   dbSets: Record<string, string>;
   logs: LogLine[];
-  /** Console lines beyond the cap, counted but not kept. */
+  /** Console lines beyond the limit, counted but not kept. */
   logsDropped: number;
   /** The first `http.respond` of the call. `onRespond` has got it already, when it was called. */
   response?: HttpReply;
@@ -64,7 +64,7 @@ export type CallStatus =
   | 'out_of_memory'
   /** The process ended or broke the protocol while the call ran. */
   | 'exited'
-  /** A cap on events, bytes, logs or db writes was passed. */
+  /** A limit on events, bytes, logs or db writes was exceeded. */
   | 'limit_exceeded'
   | 'cancelled';
 

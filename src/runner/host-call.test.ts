@@ -151,7 +151,7 @@ test('host calls are limited in size', async () => {
   );
   assert.deepEqual(exportsOf(outcome).$return_value, [
     'more than 1 MB are sent to the service at a time',
-    'what is asked for is described in more than 64 KB',
+    'the arguments of a request to the service are larger than 64 KB',
   ]);
 });
 

@@ -220,7 +220,7 @@ test('code that an ended deployment left running ends with its process, which is
   const { run, pid } = owner();
   const quiet = await pid('dc_quiet');
   await fixture.runner.forget('dc_quiet');
-  assert.equal(await pid('dc_1'), quiet, 'code that left nothing behind costs nobody a process');
+  assert.equal(await pid('dc_1'), quiet, 'code that left nothing behind costs no process');
   resultOf(await run('dc_leaves', 'setInterval(() => {}, 1000)'));
   await fixture.runner.forget('dc_leaves');
   for (;;) if ((await pid('dc_1')) !== quiet) break;
@@ -248,7 +248,7 @@ test('code that ends the process while it is evaluated does so once among others
   const step = await waiting('d_step');
   const outcome = await run('dc_ends', '', ends);
   assert.deepEqual([outcome.status, outcome.error?.code], ['load_failed', 'exited']);
-  assert.deepEqual(brief(await step.outcome), ['exited', 'exited', true], 'nobody knows who did it');
+  assert.deepEqual(brief(await step.outcome), ['exited', 'exited', true], 'it is unknown which call did it');
   assert.equal(isSetApart(ownerId, 'dc_ends'), true);
   assert.equal(isSetApart(ownerId, 'dc_good') || isSetApart(ownerId, 'd_step'), false);
   const after = await pid('dc_good');
@@ -297,7 +297,7 @@ test('code that a call left behind, and that ends the process, is set apart, and
   }
 });
 
-test('a process that ends while one call is in it, for a reason that nobody knows, does not make that call guilty', async () => {
+test('a process that ends for an unknown reason while one call is in it does not make that call guilty', async () => {
   const { ownerId, run } = owner();
   const good = (ms: number) =>
     run('dc_good', waits, { call: { kind: 'run', event: JSON.stringify({ ms }) } });

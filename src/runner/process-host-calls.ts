@@ -48,7 +48,7 @@ export class ProcessHostCalls {
     reader.end();
     const ofCall = this.#openPerCall.get(callId) ?? 0;
     if (ofCall >= hostCallsPerCallMax || this.#open.size >= hostCallsPerProcessMax)
-      throw new CapPassedError('more is asked at a time than allowed');
+      throw new CapPassedError('more requests to the service are under way than allowed');
     if (headerBytes.length > hostCallHeaderBytesMax || bodyBytes.length > hostCallBodyBytesMax)
       throw new CapPassedError('a host call is larger than allowed');
     if (onHostCall === undefined) {

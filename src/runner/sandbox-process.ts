@@ -552,7 +552,7 @@ export class SandboxProcess {
     // The process is ending, and would not read the answer.
     if (this.#reason !== undefined) return;
     if (this.backlogBytes > this.#limits.hostCallBacklogBytesMax)
-      throw new CapPassedError('the process asks without reading the answers');
+      throw new CapPassedError('the process makes requests to the service without reading the answers');
     this.#hostCalls.take(id, header, payload, onHostCall);
   }
 

@@ -151,7 +151,7 @@ async function startProbe(
     if (process instanceof Error) return { ready: false, reason: process.message };
     const said = await process.ready;
     if (said !== undefined) return { ready: true, report: said.report };
-    return { ready: false, reason: process.stderrTail.trim().slice(-500) || 'it ended without a word' };
+    return { ready: false, reason: process.stderrTail.trim().slice(-500) || 'it ended without output' };
   } finally {
     await pool.close();
   }

@@ -170,7 +170,7 @@ test('a call whose deadline passes while another may keep the process busy may n
   assert.equal(
     exportsOf(await other.outcome).$return_value,
     'waited',
-    'one that only waits takes nobody with it',
+    'a call that only waits ends no other',
   );
 });
 
