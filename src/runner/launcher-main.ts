@@ -5,7 +5,7 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, openSync } from 'node:fs';
+import { closeSync, openSync, rmSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import {
   type FromLauncher,
@@ -19,9 +19,13 @@ const running = new Map<number, ChildProcess>();
 // The service decides when the launcher ends; a terminal sends these signals to all its processes.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined);
 
+/** The folder of the socket to which the streams connect. A service that was killed does not remove it. */
+const [, , folder] = process.argv;
+
 // Afterwards only the children keep this process alive, and they are killed here.
 process.on('disconnect', () => {
   for (const child of running.values()) killGroup(child);
+  if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
 });
 
 process.on('message', async (message: ToLauncher) => {

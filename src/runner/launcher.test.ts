@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { chmod } from 'node:fs/promises';
@@ -119,6 +119,25 @@ test('when the launcher dies, its processes are ended, this is logged, and the n
     },
     { ...silentLogger, error } as Logger,
   );
+});
+
+test('a service that is killed leaves neither the processes that it started nor the folder of its streams', async () => {
+  await using folder = await createTempFolder('launcher-dies');
+  const script = `import { Launcher } from ${JSON.stringify(new URL('launcher.ts', import.meta.url).href)};
+    import { silentLogger } from ${JSON.stringify(new URL('../lib/logger.ts', import.meta.url).href)};
+    const launcher = await Launcher.create(process.argv[1], silentLogger);
+    const { pid } = await launcher.launch({ command: '/bin/sleep', args: ['600'], cwd: '/', env: {} });
+    console.log(launcher.pid + ' ' + pid);`;
+  const env = { ...process.env, TMPDIR: folder.path };
+  const service = spawn(process.execPath, ['--input-type=module', '-e', script, folder.path], {
+    ...{ env, stdio: ['ignore', 'pipe', 'inherit'] },
+  });
+  const [line] = (await once(service.stdout as NodeJS.ReadableStream, 'data')) as [Buffer];
+  const ofStreams = () => readdirSync(folder.path).filter((name) => name.startsWith('millrace-'));
+  assert.equal(ofStreams().length, 1);
+  service.kill('SIGKILL');
+  await waitFor(() => String(line).split(' ').every((pid) => startTimeOf(Number(pid)) === undefined)); // biome-ignore format: one line
+  assert.deepEqual(ofStreams(), []);
 });
 
 /** Living processes in these process groups. */

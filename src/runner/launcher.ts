@@ -140,7 +140,7 @@ export class Launcher {
   }
 
   #start(): ChildProcess {
-    const child = fork(this.#program, {
+    const child = fork(this.#program, [this.#folder], {
       // The heap is small because the launcher stores nothing.
       execArgv: ['--max-old-space-size=64', '--max-semi-space-size=1', '--v8-pool-size=0'],
       // Processes that it starts must not find secrets in its environment.
