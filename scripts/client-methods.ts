@@ -284,7 +284,7 @@ export const typeNames: Readonly<Record<string, string>> = {
   Usage: 'getMyUsage.data',
 };
 
-/** Whether an operation has a method of its own. */
+/** True when an operation has a method of its own. */
 export function hasMethod(operationId: string): boolean {
   const method = clientMethods[operationId];
   return method !== undefined && !/^(?:same as |none: )/.test(method);
