@@ -104,6 +104,7 @@ export async function assembleEdges(platform: Platform, domain: Domain) {
     endpointUrl: context.endpointUrl,
     runManager: workflowRuns.manager,
     bulkRuns: workflowRuns.bulk,
+    runStarter: workflowRuns.starter,
     workflowViews: {
       endpointUrl: context.endpointUrl,
       emailAddress: (key) => emailAddress(mailDomain(), key),

@@ -100,6 +100,7 @@ describe('every route', () => {
       deployer: untouchable('deployer'),
       runManager: untouchable('runManager'),
       bulkRuns: untouchable('bulkRuns'),
+      runStarter: untouchable('runStarter'),
       stepTrier: untouchable('stepTrier'),
       actionRunner: untouchable('actionRunner'),
       workflowDeployer: untouchable('workflowDeployer'),

@@ -641,6 +641,13 @@ describe('the command line', () => {
         await fails(1, 'runs', 'restart', failed.id, ...step),
         /steps\.hello: expected exports of/,
       );
+      await ok('test-events', 'put', 'mine', 'sample', '--run', first.id);
+      assert.match(await ok('test-events', 'list', 'mine'), /sample +HTTP/);
+      assert.match(await fails(2, 'test-events', 'put', 'mine', 'b', '--event', '{'), /--event: not JSON/);
+      assert.match(await fails(2, 'test-events', 'put', 'mine', 'b'), /give one of --event and --run/);
+      assert.match(await ok('test-events', 'run', 'mine', 'sample'), /\w/);
+      await ok('test-events', 'delete', 'mine', 'sample');
+      assert.match(await fails(3, 'test-events', 'run', 'mine', 'sample'), /no test event "sample"/);
       const restarted = await run('runs', 'restart-all', 'mine');
       assert.match(restarted.stderr, /^[1-9]\d* restarted, 0 not possible\.$/m);
       assert.equal((await json('runs', 'replay-all', id, '--until', '2020-01-01')).done, 0);

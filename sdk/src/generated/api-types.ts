@@ -687,6 +687,19 @@ export interface RunsAnswer {
   last: string | null;
 }
 
+/** `data` in answers of `GET /v1/workflows/{id}/test_events/{name}`. */
+export interface TestEvent {
+  name: string;
+  /** p_… */
+  workflow_id: string;
+  /** steps.trigger.event */
+  event: unknown;
+  /** What triggers runs of such an event */
+  source_type: 'HTTP' | 'TIMER' | 'EMAIL' | 'COMPONENT' | 'WORKFLOW' | 'SDK';
+  /** Epoch seconds: when it was last put (integer) */
+  created_at: number;
+}
+
 /** `data` in answers of `GET /v1/workflows/{id}/runs`. */
 export interface Run {
   /** Also steps.trigger.context.id */
@@ -3007,6 +3020,57 @@ export interface ListWorkspaceDeadLettersQuery {
   state?: string;
 }
 
+/** Query of `GET /v1/workflows/{id}/test_events`. */
+export interface ListTestEventsQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
+  limit?: number;
+  /** Cursor: items after it */
+  after?: string;
+  /** Cursor: items before it */
+  before?: string;
+}
+
+/** Body of `PUT /v1/workflows/{id}/test_events/{name}`. */
+export interface PutTestEventBody {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** steps.trigger.event; instead of run_id */
+  event?: unknown;
+  /** A run of the workflow, whose event is copied */
+  run_id?: string;
+}
+
+/** Body of `POST /v1/workflows/{id}/test_events/{name}/run`. */
+export interface RunTestEventBody {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+}
+
+/** Answer of `POST /v1/workflows/{id}/test_events/{name}/run`. */
+export interface RunTestEventAnswer {
+  run_id: string;
+}
+
 /** Query of `GET /v1/workflows/{id}/runs`. */
 export interface ListRunsQuery {
   /** Response fields to include, comma-separated; default all */
@@ -3153,6 +3217,8 @@ export interface TestStepBody {
   workspace_id?: string;
   /** steps.trigger.event; default {} */
   event?: unknown;
+  /** The name of a test event of the workflow; instead of event */
+  test_event?: string;
   /** Exports of earlier steps by namespace */
   steps?: Record<string, Record<string, unknown>>;
   /** The step as it would be deployed, which it need not be; absent: as it is */
