@@ -8,15 +8,32 @@ const paths = globSync('*/{sources,actions}/*.ts', { cwd: import.meta.dirname })
   (path) => !path.endsWith('.test.ts'),
 );
 
-test('the registry has the components that are promised', () => {
-  const keys = paths.map((path) => path.replace(/^(.*)\/sources\/(.*)\.ts$/, '$1-$2')).sort();
-  assert.deepEqual(keys, [
+test('the registry has the sources that are promised', () => {
+  const sources = paths.filter((path) => path.includes('/sources/'));
+  assert.deepEqual(sources.map((path) => path.replace(/^(.*)\/sources\/(.*)\.ts$/, '$1-$2')).sort(), [
     'http-new-requests',
     'http-new-requests-payload-only',
     'rss-new-item-in-feed',
     'schedule-cron-schedule',
     'schedule-custom-interval',
   ]);
+});
+
+test('every action has an example, and every prop a label and a description', async () => {
+  for (const path of paths.filter((path) => path.includes('/actions/'))) {
+    const { default: action } = await import(join(import.meta.dirname, path));
+    assert.match(action.description, /Example: .*\.$/, path);
+    for (const [name, prop] of Object.entries<Record<string, unknown>>(action.props)) {
+      const [app, inherited] = (prop.propDefinition ?? []) as [{ propDefinitions: object }?, string?];
+      const whole = {
+        ...Object.entries(app?.propDefinitions ?? {}).find(([one]) => one === inherited)?.[1],
+        ...prop,
+      };
+      if (whole.type === 'app') continue;
+      for (const text of ['label', 'description'])
+        assert.equal(typeof whole[text], 'string', `${path} ${name} ${text}`);
+    }
+  }
 });
 
 for (const path of paths) {
