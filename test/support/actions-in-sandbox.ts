@@ -6,8 +6,11 @@ import { build } from 'esbuild';
 import { projectRoot } from './project-files.ts';
 import { exportsOf, type RunnerFixture, startRunnerFixture, stepRequest } from './runner-fixture.ts';
 
-/** One run of an action: its key, its props, and what it returns or the message of its error. */
-export type ActionRow = [key: string, props: object, expected: unknown];
+/**
+ * One run of an action: its key, its props, and what it returns, as a value or a function that checks it. A pattern is for the message
+ * of an error, which has the name `ConfigurationError` unless `errorName` says another one.
+ */
+export type ActionRow = [key: string, props: object, expected: unknown, errorName?: string];
 
 /** Runs rows in the sandbox, as steps of one workflow. Each action of the folders has to be in a row that returns something. */
 export function testActions(apps: readonly string[], rows: readonly ActionRow[]): void {
@@ -40,7 +43,7 @@ export function testActions(apps: readonly string[], rows: readonly ActionRow[])
     );
   });
 
-  for (const [key, props, expected] of rows) {
+  for (const [key, props, expected, errorName = 'ConfigurationError'] of rows) {
     test(`${key} ${JSON.stringify(props).slice(0, 100)}`, async () => {
       const source = bundles.get(key);
       assert.ok(source !== undefined, `there is no action ${key}`);
@@ -49,7 +52,7 @@ export function testActions(apps: readonly string[], rows: readonly ActionRow[])
       );
       if (expected instanceof RegExp) {
         assert.equal(outcome.status, 'threw', JSON.stringify(outcome.step?.exports));
-        assert.equal(outcome.error?.name, 'ConfigurationError', JSON.stringify(outcome.error));
+        assert.equal(outcome.error?.name, errorName, JSON.stringify(outcome.error));
         assert.match(outcome.error?.message ?? '', expected);
         return;
       }
