@@ -9,10 +9,16 @@ const paths = globSync('*/{sources,actions}/*.ts', { cwd: import.meta.dirname })
 );
 
 test('the registry has the components that are promised', () => {
-  const keys = paths.map((path) => path.replace(/^(.*)\/sources\/(.*)\.ts$/, '$1-$2')).sort();
+  const keys = paths.map((path) => path.replace(/^(.*)\/(?:sources|actions)\/(.*)\.ts$/, '$1-$2')).sort();
   assert.deepEqual(keys, [
+    'http-custom-request',
+    'http-delete-request',
+    'http-get-request',
     'http-new-requests',
     'http-new-requests-payload-only',
+    'http-post-request',
+    'http-put-request',
+    'http-return-http-response',
     'rss-new-item-in-feed',
     'schedule-cron-schedule',
     'schedule-custom-interval',
@@ -28,5 +34,20 @@ for (const path of paths) {
     assert.match(component.version, /^\d+\.\d+\.\d+$/);
     for (const field of ['name', 'description']) assert.ok(component[field].length > 3, field);
     assert.equal(typeof component.run, 'function');
+  });
+
+  test(`${path} has props with labels and descriptions, and an example if it is an action`, async () => {
+    const { default: component } = await import(join(import.meta.dirname, path));
+    if (component.type !== 'action') return;
+    assert.match(component.description, /\bExample: ./);
+    assert.doesNotMatch(
+      component.description,
+      /https?:\/\/(?!example\.)|\]\(|\.$/,
+      'no links, and no full stop at the end',
+    );
+    for (const [name, prop] of Object.entries<Record<string, string>>(component.props)) {
+      if (prop.type === 'app') continue;
+      for (const field of ['type', 'label', 'description']) assert.ok(prop[field], `${name} has no ${field}`);
+    }
   });
 }
