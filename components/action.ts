@@ -1,22 +1,16 @@
-/** What `run` of an action gets, as far as ours use it. */
-export interface ActionRun {
-  $: { export(name: string, value: unknown): void };
-}
+import { ConfigurationError, shown } from './configuration-error.ts';
+import type { Step } from './step.ts';
 
-/** A mistake in the props of an action: shown to its user without a stack. */
-export class ConfigurationError extends Error {
-  override readonly name = 'ConfigurationError';
+export { ConfigurationError };
+
+/** What `run` of an action gets, as far as actions that only compute use it. */
+export interface ActionRun {
+  $: Pick<Step, 'export'>;
 }
 
 /** The error for the value of one prop: what was found there, and what was expected. */
 export function badInput(prop: string, value: unknown, expected: string): ConfigurationError {
   return new ConfigurationError(`${prop}: found ${shown(value)}, expected ${expected}`);
-}
-
-/** A value as a message shows it. */
-export function shown(value: unknown): string {
-  const text = JSON.stringify(value) ?? String(value);
-  return text.length > 60 ? `${text.slice(0, 60)}…` : text;
 }
 
 /** Text of a prop. Numbers and booleans of an earlier step count as their text. */

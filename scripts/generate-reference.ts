@@ -3,9 +3,9 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { pathToFileURL } from 'node:url';
 import { type SettingDefinition, settingDefinitions } from '#config/settings.ts';
 import { commandLinePage } from '../cli/reference-page.ts';
-import { actionsPage } from './actions-page.ts';
 import { readOperations } from './api-document.ts';
 import { apiPages } from './api-pages.ts';
+import { builtInComponents, componentPage } from './component-page.ts';
 import { clientPages } from './generate-client.ts';
 
 /**
@@ -30,7 +30,8 @@ export async function referencePages(): Promise<ReferencePage[]> {
   pages.push(...clientPages(operations, Object.keys(errors ?? {})));
   pages.push(...apiPages(operations, notice));
   pages.push({ path: 'docs/reference/cli.md', text: `${notice}\n${commandLinePage()}` });
-  pages.push(await actionsPage(notice));
+  const components = await builtInComponents(new URL('components/', root));
+  pages.push({ path: 'docs/reference/components.md', text: componentPage(components, notice) });
   return pages;
 }
 

@@ -1,4 +1,4 @@
-import { testActions } from '../../test/support/actions-in-sandbox.ts';
+import { testActions } from '../../test/support/test-actions.ts';
 
 testActions(
   ['csv'],

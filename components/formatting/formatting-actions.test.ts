@@ -1,4 +1,4 @@
-import { testActions } from '../../test/support/actions-in-sandbox.ts';
+import { testActions } from '../../test/support/test-actions.ts';
 
 const html =
   '<html><head><title>T</title><style>p{}</style></head><body><h1>News</h1><p>A &amp; <b>B</b> <a href="https://example.com/x">here</a></p><ul><li>one</li><li>two</li></ul><script>alert(1)</script></body></html>';
@@ -9,7 +9,7 @@ testActions(
   [
     ['formatting-trim-whitespace', { input: '\t hello \n' }, 'hello'],
     ['formatting-trim-whitespace', { input: 7 }, '7'],
-    ['formatting-trim-whitespace', { input: { a: 1 } }, /^input: found \{"a":1\}, expected a text$/],
+    ['formatting-trim-whitespace', { input: { a: 1 } }, /^input: found an object, expected a text$/],
 
     ['formatting-transform-case', { input: 'ada lovelace', operation: 'Capitalize' }, 'Ada Lovelace'],
     [
@@ -178,7 +178,11 @@ testActions(
       { input: '1', currency: 'dollars' },
       /^currency: found "dollars", expected an ISO 4217 code/,
     ],
-    ['formatting-format-currency', { input: '', currency: 'USD' }, /^input: found "", expected a number/],
+    [
+      'formatting-format-currency',
+      { input: '', currency: 'USD' },
+      /^input: found nothing, expected a number/,
+    ],
 
     [
       'formatting-date-time-format',
@@ -287,7 +291,7 @@ testActions(
     [
       'formatting-add-subtract-time',
       { inputDate: '2026-01-22', operation: 'Add', duration: '' },
-      /^duration: found "", expected/,
+      /^duration: found nothing, expected/,
     ],
     [
       'formatting-add-subtract-time',

@@ -1,4 +1,4 @@
-import { testActions } from '../../test/support/actions-in-sandbox.ts';
+import { testActions } from '../../test/support/test-actions.ts';
 
 const schema = {
   $schema: 'http://json-schema.org/draft-07/schema#',
@@ -40,7 +40,7 @@ testActions(
       'Error',
     ],
     ['json-validate', { input: 1, schema: { type: 'whole' } }, /^schema: found no valid JSON Schema \(/],
-    ['json-validate', { input: 1, schema: [1] }, /^schema: found \[1\], expected a JSON Schema$/],
+    ['json-validate', { input: 1, schema: [1] }, /^schema: found an array, expected a JSON Schema$/],
 
     ['json-transform', { input: order, expression: '$sum(items.price)' }, 15],
     [

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { testActions } from '../../test/support/actions-in-sandbox.ts';
+import { testActions } from '../../test/support/test-actions.ts';
 
 testActions(
   ['number'],

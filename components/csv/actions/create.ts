@@ -7,7 +7,7 @@ export default {
   name: 'Create CSV',
   version: '0.0.1',
   description:
-    'Turns a list of objects into CSV. Example: `[{"id": 7, "name": "Ada"}]` becomes the lines `id,name` and `7,Ada`.',
+    'Turns a list of objects into CSV. Example: `[{"id": 7, "name": "Ada"}]` becomes the lines `id,name` and `7,Ada`',
   type: 'action',
   props: {
     input: { type: 'any', label: 'Input', description: 'List of objects, or of lists' },

@@ -7,7 +7,7 @@ export default {
   name: 'Parse CSV',
   version: '0.0.1',
   description:
-    'Turns CSV into a list of objects, one for each row. Example: the lines `id,name` and `7,Ada` become `[{"id": "7", "name": "Ada"}]`.',
+    'Turns CSV into a list of objects, one for each row. Example: the lines `id,name` and `7,Ada` become `[{"id": "7", "name": "Ada"}]`',
   type: 'action',
   props: {
     input: { type: 'string', label: 'Input', description: 'CSV text' },

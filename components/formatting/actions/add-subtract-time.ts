@@ -7,7 +7,7 @@ export default {
   name: '[Date/Time] Add/Subtract Time',
   version: '0.0.1',
   description:
-    'Adds a duration to a date, or subtracts it. Example: `"2026-01-31"` plus `1d` in the format `YYYY-MM-DD` is `"2026-02-01"`.',
+    'Adds a duration to a date, or subtracts it. Example: `"2026-01-31"` plus `1d` in the format `YYYY-MM-DD` is `"2026-02-01"`',
   type: 'action',
   props: {
     ...dateProps,

@@ -8,7 +8,7 @@ export default {
   name: '[Date/Time] Compare Dates',
   version: '0.0.1',
   description:
-    'Returns the duration between two dates, and whether they are equal. Example: `2026-01-22` and `2026-01-24` are `"2 days"` apart.',
+    'Returns the duration between two dates, and whether they are equal. Example: `2026-01-22` and `2026-01-24` are `"2 days"` apart',
   type: 'action',
   props: {
     ...dateProps,

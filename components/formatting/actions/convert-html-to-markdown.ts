@@ -5,7 +5,7 @@ export default {
   key: 'formatting-convert-html-to-markdown',
   name: '[Text] Convert HTML to Markdown',
   version: '0.0.1',
-  description: 'Converts HTML to Markdown. Example: `"<h1>News</h1>"` becomes `"# News"`.',
+  description: 'Converts HTML to Markdown. Example: `"<h1>News</h1>"` becomes `"# News"`',
   type: 'action',
   props: {
     input: { type: 'string', label: 'Input', description: 'HTML, a page or a part of one' },

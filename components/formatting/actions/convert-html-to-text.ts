@@ -6,7 +6,7 @@ export default {
   name: '[Text] Convert HTML to Text',
   version: '0.0.1',
   description:
-    'Removes the tags of HTML, and keeps paragraphs and lists as lines. Example: `"<p>A &amp; <b>B</b></p>"` becomes `"A & B"`.',
+    'Removes the tags of HTML, and keeps paragraphs and lists as lines. Example: `"<p>A &amp; <b>B</b></p>"` becomes `"A & B"`',
   type: 'action',
   props: {
     input: { type: 'string', label: 'Input', description: 'HTML, a page or a part of one' },

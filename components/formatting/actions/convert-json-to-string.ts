@@ -4,7 +4,7 @@ export default {
   key: 'formatting-convert-json-to-string',
   name: '[Data] Convert JSON to String',
   version: '0.0.1',
-  description: 'Turns a value into JSON text. Example: an object with the id 7 becomes `{"id":7}`.',
+  description: 'Turns a value into JSON text. Example: an object with the id 7 becomes `{"id":7}`',
   type: 'action',
   props: {
     input: { type: 'any', label: 'Input', description: 'Object, list or other value' },

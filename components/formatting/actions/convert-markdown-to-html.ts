@@ -6,7 +6,7 @@ export default {
   name: '[Text] Convert Markdown to HTML',
   version: '0.0.1',
   description:
-    'Converts Markdown to HTML. HTML in the text stays as it is. Example: `"**hi**"` becomes `"<p><strong>hi</strong></p>"`.',
+    'Converts Markdown to HTML. HTML in the text stays as it is. Example: `"**hi**"` becomes `"<p><strong>hi</strong></p>"`',
   type: 'action',
   props: {
     input: { type: 'string', label: 'Input', description: 'Markdown, with tables and lists as on GitHub' },

@@ -6,7 +6,7 @@ export default {
   name: '[Date/Time] Format',
   version: '0.0.1',
   description:
-    'Writes a date in another format or time zone. Example: `"2026-01-22T23:04:05Z"` in `MMM DD YYYY` becomes `"Jan 22 2026"`.',
+    'Writes a date in another format or time zone. Example: `"2026-01-22T23:04:05Z"` in `MMM DD YYYY` becomes `"Jan 22 2026"`',
   type: 'action',
   props: { ...dateProps, outputFormat: outputFormatProp },
   async run(this: DateInput & { inputDate: string; outputFormat: string }, { $ }: ActionRun) {

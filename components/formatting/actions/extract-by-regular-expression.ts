@@ -6,7 +6,7 @@ export default {
   name: '[Text] Extract by Regular Expression',
   version: '0.0.1',
   description:
-    'Finds all matches of a regular expression, each with its position and groups. Example: `(\\d+) items` finds `12` in `"12 items"`.',
+    'Finds all matches of a regular expression, each with its position and groups. Example: `(\\d+) items` finds `12` in `"12 items"`',
   type: 'action',
   props: {
     input: { type: 'string', label: 'Input', description: 'Text to search' },

@@ -9,7 +9,7 @@ export default {
   name: '[Text] Extract Email Address',
   version: '0.0.1',
   description:
-    'Finds the first email address in a text, or all of them. Example: `"Ada <ada@example.com>"` gives `"ada@example.com"`.',
+    'Finds the first email address in a text, or all of them. Example: `"Ada <ada@example.com>"` gives `"ada@example.com"`',
   type: 'action',
   props: extractProps('an email address'),
   async run(this: Extract, step: ActionRun) {

@@ -11,7 +11,7 @@ export default {
   name: '[Text] Extract Phone Number',
   version: '0.0.1',
   description:
-    'Finds the first phone number in a text, or all of them. Example: `"call (123) 456-7890 now"` gives `"(123) 456-7890"`.',
+    'Finds the first phone number in a text, or all of them. Example: `"call (123) 456-7890 now"` gives `"(123) 456-7890"`',
   type: 'action',
   props: {
     ...extractProps('a phone number'),

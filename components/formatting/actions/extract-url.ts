@@ -6,7 +6,7 @@ export default {
   name: '[Text] Extract URL',
   version: '0.0.1',
   description:
-    'Finds the first web address in a text, or all of them. Example: `"see https://example.com/a."` gives `"https://example.com/a"`.',
+    'Finds the first web address in a text, or all of them. Example: `"see https://example.com/a."` gives `"https://example.com/a"`',
   type: 'action',
   props: extractProps('a web address'),
   async run(this: Extract, step: ActionRun) {

@@ -11,7 +11,7 @@ export default {
   key: 'formatting-format-currency',
   name: '[Numbers] Format Currency',
   version: '0.0.1',
-  description: 'Writes a number as an amount of money. Example: `1250.5` in `USD` becomes `"$1,250.50"`.',
+  description: 'Writes a number as an amount of money. Example: `1250.5` in `USD` becomes `"$1,250.50"`',
   type: 'action',
   props: {
     input: { type: 'string', label: 'Input', description: 'Amount, with a period before the decimals' },

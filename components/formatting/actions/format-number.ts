@@ -6,7 +6,7 @@ export default {
   name: '[Numbers] Format Number',
   version: '0.0.1',
   description:
-    'Writes a number with other marks for groups and decimals, without rounding. Example: `"1234567.8"` becomes `"1,234,567.8"`.',
+    'Writes a number with other marks for groups and decimals, without rounding. Example: `"1234567.8"` becomes `"1,234,567.8"`',
   type: 'action',
   props: {
     input: { type: 'string', label: 'Input', description: 'Number, also with marks for groups' },

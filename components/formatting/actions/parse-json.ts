@@ -4,7 +4,7 @@ export default {
   key: 'formatting-parse-json',
   name: '[Data] Parse JSON',
   version: '0.0.1',
-  description: 'Turns JSON text into a value. Example: the text `{"id": 7}` becomes an object with the id 7.',
+  description: 'Turns JSON text into a value. Example: the text `{"id": 7}` becomes an object with the id 7',
   type: 'action',
   props: {
     input: { type: 'any', label: 'Input', description: 'JSON text' },

@@ -6,7 +6,7 @@ export default {
   name: '[Text] Replace Text',
   version: '0.0.1',
   description:
-    'Replaces every occurrence of a text or regular expression. Example: `/\\d+/` with `#` makes `"room 12"` into `"room #"`.',
+    'Replaces every occurrence of a text or regular expression. Example: `/\\d+/` with `#` makes `"room 12"` into `"room #"`',
   type: 'action',
   props: {
     input: { type: 'string', label: 'Input', description: 'Text to change' },

@@ -5,7 +5,7 @@ export default {
   name: '[Text] Set Default Value',
   version: '0.0.1',
   description:
-    'Returns a value, or another one when it is missing or empty. Example: no name and the default `"friend"` give `"friend"`.',
+    'Returns a value, or another one when it is missing or empty. Example: no name and the default `"friend"` give `"friend"`',
   type: 'action',
   props: {
     input: {

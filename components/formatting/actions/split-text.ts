@@ -10,7 +10,7 @@ export default {
   name: '[Text] Split Text',
   version: '0.0.1',
   description:
-    'Splits a text at a separator, and returns one or all of the segments. Example: `"a,b,c"` at `,` becomes `["a", "b", "c"]`.',
+    'Splits a text at a separator, and returns one or all of the segments. Example: `"a,b,c"` at `,` becomes `["a", "b", "c"]`',
   type: 'action',
   props: {
     input: { type: 'string', label: 'Input', description: 'Text to split' },

@@ -6,7 +6,7 @@ export default {
   name: '[Text] Transform Case',
   version: '0.0.1',
   description:
-    'Changes the case of a text, or makes an English noun plural. Example: `"order id"` with the operation `Camelcase` becomes `"orderId"`.',
+    'Changes the case of a text, or makes an English noun plural. Example: `"order id"` with the operation `Camelcase` becomes `"orderId"`',
   type: 'action',
   props: {
     input: { type: 'string', label: 'Input', description: 'Text to change' },

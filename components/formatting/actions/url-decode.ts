@@ -4,7 +4,7 @@ export default {
   key: 'formatting-url-decode',
   name: '[Text] Decode URL',
   version: '0.0.1',
-  description: 'Decodes a part of a web address. Example: `"a%20b%26c"` becomes `"a b&c"`.',
+  description: 'Decodes a part of a web address. Example: `"a%20b%26c"` becomes `"a b&c"`',
   type: 'action',
   props: {
     input: { type: 'string', label: 'Input', description: 'Text to decode' },

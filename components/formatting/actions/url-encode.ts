@@ -5,7 +5,7 @@ export default {
   name: '[Text] Encode URL',
   version: '0.0.1',
   description:
-    'Encodes a text so that it can be a part of a web address. Example: `"a b&c"` becomes `"a%20b%26c"`.',
+    'Encodes a text so that it can be a part of a web address. Example: `"a b&c"` becomes `"a%20b%26c"`',
   type: 'action',
   props: {
     input: { type: 'string', label: 'Input', description: 'Text to encode' },

@@ -6,7 +6,7 @@ export default {
   name: 'Transform JSON with JSONata',
   version: '0.0.1',
   description:
-    'Queries and reshapes a value with a JSONata expression. Example: `$sum(items.price)` of an order adds the prices of its items.',
+    'Queries and reshapes a value with a JSONata expression. Example: `$sum(items.price)` of an order adds the prices of its items',
   type: 'action',
   props: {
     input: {

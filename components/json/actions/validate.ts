@@ -7,7 +7,7 @@ export default {
   name: 'Validate JSON against a Schema',
   version: '0.0.1',
   description:
-    'Checks a value against a JSON Schema, and returns what is wrong with it. Example: `{"id": "7"}` against `{"properties": {"id": {"type": "integer"}}}` gives the error `/id must be integer`.',
+    'Checks a value against a JSON Schema, and returns what is wrong with it. Example: `{"id": "7"}` against `{"properties": {"id": {"type": "integer"}}}` gives the error `/id must be integer`',
   type: 'action',
   props: {
     input: { type: 'any', label: 'Input', description: 'Value to check, or JSON text of an object or array' },

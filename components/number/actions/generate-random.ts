@@ -8,8 +8,7 @@ export default {
   key: 'number-generate-random',
   name: 'Generate Random Number',
   version: '0.0.1',
-  description:
-    'Returns a random integer of a range, both ends included. Example: 1 to 6 is a throw of a die.',
+  description: 'Returns a random integer of a range, both ends included. Example: 1 to 6 is a throw of a die',
   type: 'action',
   props: {
     min: { type: 'integer', label: 'Minimum', description: 'Smallest number', optional: true, default: 1 },

@@ -6,7 +6,7 @@ export default {
   name: 'Parse Number',
   version: '0.0.1',
   description:
-    'Turns the text of a number into a number, without currency signs and marks for groups. Example: `"€ 1.250,50"` with the decimal mark `,` becomes `1250.5`.',
+    'Turns the text of a number into a number, without currency signs and marks for groups. Example: `"€ 1.250,50"` with the decimal mark `,` becomes `1250.5`',
   type: 'action',
   props: {
     input: { type: 'string', label: 'Input', description: 'Text of a number; `50%` is 0.5' },

@@ -13,7 +13,7 @@ export default {
   key: 'number-round',
   name: 'Round Number',
   version: '0.0.1',
-  description: 'Rounds a number to a count of decimals. Example: `2.345` to 2 decimals becomes `2.35`.',
+  description: 'Rounds a number to a count of decimals. Example: `2.345` to 2 decimals becomes `2.35`',
   type: 'action',
   props: {
     input: { type: 'any', label: 'Input', description: 'Number to round' },

@@ -11,7 +11,7 @@ export default {
   name: 'Merge RSS Feeds',
   version: '1.0.0',
   description:
-    'Reads RSS, Atom and JSON feeds, and returns their items as one list, the newest first. Example: the feeds of two blogs become one list of posts.',
+    'Reads RSS, Atom and JSON feeds, and returns their items as one list, the newest first. Example: the feeds of two blogs become one list of posts',
   type: 'action',
   props: {
     urls: { type: 'string[]', label: 'Feed URLs', description: 'Addresses of the feeds' },

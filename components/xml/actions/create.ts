@@ -1,12 +1,12 @@
 import { XMLBuilder } from 'fast-xml-parser';
-import { type ActionRun, badInput, parsedValue } from '../../action.ts';
+import { type ActionRun, badInput, ConfigurationError, parsedValue } from '../../action.ts';
 
 export default {
   key: 'xml-create',
   name: 'Create XML',
   version: '0.0.1',
   description:
-    'Turns an object into XML. Names that begin with `@` become attributes. Example: `{"order": {"@id": 7, "item": "Tea"}}` becomes `<order id="7"><item>Tea</item></order>`.',
+    'Turns an object into XML. Names that begin with `@` become attributes. Example: `{"order": {"@id": 7, "item": "Tea"}}` becomes `<order id="7"><item>Tea</item></order>`',
   type: 'action',
   props: {
     input: { type: 'object', label: 'Input', description: 'Object with one name, that of the root element' },
@@ -27,13 +27,11 @@ export default {
   },
   async run(this: { input: unknown; declaration?: boolean; indent?: boolean }, { $ }: ActionRun) {
     const input = parsedValue('input', this.input);
-    if (
-      typeof input !== 'object' ||
-      input === null ||
-      Array.isArray(input) ||
-      Object.keys(input).length !== 1
-    )
+    if (typeof input !== 'object' || input === null || Array.isArray(input))
       throw badInput('input', input, 'an object with one name, that of the root element');
+    const { length } = Object.keys(input);
+    if (length !== 1)
+      throw new ConfigurationError(`input: found ${length} names, expected one, that of the root element`);
     const builder = new XMLBuilder({
       ignoreAttributes: false,
       attributeNamePrefix: '@',

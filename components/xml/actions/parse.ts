@@ -6,7 +6,7 @@ export default {
   name: 'Parse XML',
   version: '0.0.1',
   description:
-    'Turns XML into an object. Attributes begin with `@`. Example: `<order id="7"><item>Tea</item></order>` becomes `{"order": {"@id": "7", "item": "Tea"}}`.',
+    'Turns XML into an object. Attributes begin with `@`. Example: `<order id="7"><item>Tea</item></order>` becomes `{"order": {"@id": "7", "item": "Tea"}}`',
   type: 'action',
   props: {
     input: { type: 'string', label: 'Input', description: 'XML text' },
