@@ -5,6 +5,7 @@ import { type SettingDefinition, settingDefinitions } from '#config/settings.ts'
 import { commandLinePage } from '../cli/reference-page.ts';
 import { readOperations } from './api-document.ts';
 import { apiPages } from './api-pages.ts';
+import { builtInComponents, componentPage } from './component-page.ts';
 import { clientPages } from './generate-client.ts';
 
 /**
@@ -29,6 +30,8 @@ export async function referencePages(): Promise<ReferencePage[]> {
   pages.push(...clientPages(operations, Object.keys(errors ?? {})));
   pages.push(...apiPages(operations, notice));
   pages.push({ path: 'docs/reference/cli.md', text: `${notice}\n${commandLinePage()}` });
+  const components = await builtInComponents(new URL('components/', root));
+  pages.push({ path: 'docs/reference/components.md', text: componentPage(components, notice) });
   return pages;
 }
 

@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import { after, before, describe, test } from 'node:test';
+import { createTempFolder } from '../../../test/support/temp-folder.ts';
 import { makeHttpRequest } from './http-request-prop.ts';
 
 interface Seen {
@@ -140,6 +143,53 @@ describe('execute() of an http_request prop', () => {
       execute({ url: origin, auth: { type: 'digest' } }),
       /auth\.type is none, basic or bearer/,
     );
+  });
+
+  test('auth of an exported workflow is what is filled in', async () => {
+    const withAuth = (auth: object) => execute({ url: origin, auth: { type: 'integrated_auth', ...auth } });
+    await withAuth({ username: '', password: '', token: '' });
+    assert.equal(seen.headers.authorization, undefined);
+    await withAuth({ username: '', password: '', token: 't' });
+    assert.equal(seen.headers.authorization, 'Bearer t');
+    await withAuth({ username: 'u', password: 'p', token: '' });
+    assert.equal(seen.headers.authorization, `Basic ${Buffer.from('u:p').toString('base64')}`);
+  });
+
+  test('sends files as parts of a form, or as the body', async () => {
+    await using folder = await createTempFolder();
+    const path = join(folder.path, 'note.csv');
+    await writeFile(path, 'a,b\n');
+    const post = (body: object) => execute({ method: 'POST', url: origin, body });
+    await post({
+      contentType: 'multipart/form-data',
+      mode: 'fields',
+      fields: [
+        { name: 'title', value: 'Note' },
+        { name: 'upload', type: 'file', value: path },
+      ],
+    });
+    assert.match(seen.body, /name="title"\r\n\r\nNote\r\n/);
+    assert.match(seen.body, /name="upload"; filename="note.csv"\r\n[\s\S]*\r\n\r\na,b\n\r\n/);
+    await post({ contentType: 'text/csv', mode: 'file', file: path });
+    assert.deepEqual([seen.body, seen.headers['content-type']], ['a,b\n', 'text/csv']);
+    await post({ mode: 'file', file: path });
+    assert.equal(seen.headers['content-type'], 'application/octet-stream');
+    await assert.rejects(
+      post({ mode: 'file', file: `${path}.missing` }),
+      /body\.file: cannot read .*: ENOENT/,
+    );
+    await assert.rejects(post({ mode: 'file', file: folder.path }), /is not a file/);
+    await assert.rejects(
+      post({ mode: 'file' }),
+      /this\.httpRequest: body\.file: expected the path of a file, found nothing/,
+    );
+  });
+
+  test('gives the bytes of a response that is asked for so', async () => {
+    const response = await makeHttpRequest('httpRequest', undefined, { url: origin }).execute({
+      responseType: 'arraybuffer',
+    });
+    assert.deepEqual(response.data, Buffer.from('{"ok":true}'));
   });
 
   test('reads responses by their type', async () => {

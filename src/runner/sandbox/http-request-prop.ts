@@ -1,3 +1,5 @@
+import fs from 'node:fs';
+import { basename } from 'node:path';
 import { bytesText } from '#lib/units.ts';
 
 /** Value of a prop of type `http_request`, as the form of a request stores it. Lists may also be plain objects. */
@@ -7,11 +9,19 @@ interface RequestConfig {
   /** `[{ name, value, disabled? }]`; `params` and `body.fields` likewise. */
   headers?: unknown;
   params?: unknown;
-  /** `{ contentType, mode: 'raw' | 'fields', raw, fields }`, or the text itself. */
+  /**
+   * `{ contentType, mode: 'raw' | 'fields' | 'file', raw, fields, file }`, or the text itself. `file`, and the value of a multipart
+   * field with `type: 'file'`, is the path of a file.
+   */
   body?: unknown;
   /** `{ type: 'none' | 'basic' | 'bearer', username, password, token }` */
   auth?: unknown;
+  /** `arraybuffer`: `data` of the response is a Buffer, whatever the type of its content. */
+  responseType?: unknown;
 }
+
+/** What `execute` replaces in the configuration. */
+type RequestOptions = Pick<RequestConfig, 'responseType'>;
 
 /** A response in the form of axios. `config` and `request` are not enumerable, so that an exported response lacks them. */
 export interface HttpResponse {
@@ -24,6 +34,8 @@ export interface HttpResponse {
 type Loose = Record<string, unknown>;
 
 const responseBytesMax = 64 * 1024 * 1024;
+/** Files of a request are read into memory. */
+const fileBytesMax = 64 * 1024 * 1024;
 const methodsWithoutBody = new Set(['GET', 'HEAD']);
 const textTypes = /^text\/|[/+](?:json|xml|yaml|x-yaml|javascript|x-www-form-urlencoded|graphql|x-ndjson)$/;
 const isJson = /^application\/json$|\+json$/;
@@ -38,9 +50,12 @@ export function makeHttpRequest(
   name: string,
   defaults: unknown,
   value: unknown,
-): Loose & { execute(): Promise<HttpResponse> } {
+): Loose & { execute(options?: RequestOptions): Promise<HttpResponse> } {
   const config: Loose = { ...asObject(defaults), ...asObject(value) };
-  return { ...config, execute: () => execute(`this.${name}`, config as RequestConfig) };
+  return {
+    ...config,
+    execute: (options) => execute(`this.${name}`, { ...config, ...options } as RequestConfig),
+  };
 }
 
 async function execute(where: string, config: RequestConfig): Promise<HttpResponse> {
@@ -50,7 +65,7 @@ async function execute(where: string, config: RequestConfig): Promise<HttpRespon
   for (const [name, value] of pairs(where, 'headers', config.headers)) headers.append(name, textOf(value));
   authorize(where, asObject(config.auth), headers);
   // fetch refuses a body with these methods, and a form keeps its body when the user changes the method.
-  const body = methodsWithoutBody.has(method) ? undefined : bodyOf(where, config.body, headers);
+  const body = methodsWithoutBody.has(method) ? undefined : await bodyOf(where, config.body, headers);
   const sent = { method, url: url.href };
   const shown = { ...config, ...sent };
   let response: Response;
@@ -66,7 +81,10 @@ async function execute(where: string, config: RequestConfig): Promise<HttpRespon
       status: response.status,
       statusText: response.statusText,
       headers: headersOf(response),
-      data: dataOf(bytes, response.headers.get('content-type') ?? ''),
+      data:
+        config.responseType === 'arraybuffer'
+          ? bytes
+          : dataOf(bytes, response.headers.get('content-type') ?? ''),
     },
     { config: shown, request: sent },
   );
@@ -95,9 +113,15 @@ function urlOf(where: string, config: RequestConfig): URL {
 
 function authorize(where: string, auth: Loose, headers: Headers): void {
   const { username, password, token } = auth;
+  // Exported workflows have `integrated_auth` where a form offered accounts: what is filled in counts.
   const type =
-    auth.type ??
-    (typeof token === 'string' && token !== '' ? 'bearer' : username === undefined ? 'none' : 'basic');
+    auth.type === undefined || auth.type === null || auth.type === 'integrated_auth'
+      ? isFilled(token)
+        ? 'bearer'
+        : isFilled(username)
+          ? 'basic'
+          : 'none'
+      : auth.type;
   if (type === 'none' || type === '') return;
   if (type === 'bearer') headers.set('authorization', `Bearer ${textOf(token)}`);
   else if (type === 'basic') {
@@ -110,15 +134,20 @@ function authorize(where: string, auth: Loose, headers: Headers): void {
   }
 }
 
+function isFilled(value: unknown): boolean {
+  return value !== undefined && value !== null && value !== '';
+}
+
 type Body = string | FormData | URLSearchParams | Uint8Array<ArrayBuffer>;
 
 /** Returns the body, and sets its type in `headers` where neither the component nor fetch does. */
-function bodyOf(where: string, given: unknown, headers: Headers): Body | undefined {
+async function bodyOf(where: string, given: unknown, headers: Headers): Promise<Body | undefined> {
   if (given === undefined || given === null || given === '') return undefined;
   if (typeof given !== 'object') return raw(given, undefined, headers);
-  const { mode, raw: text, fields, contentType, type } = given as Loose;
+  const { mode, raw: text, fields, file, contentType, type } = given as Loose;
   const named = [contentType, type].find((it): it is string => typeof it === 'string' && it.includes('/'));
   const wanted = typeof mode === 'string' ? mode : type === 'raw' || type === 'fields' ? type : undefined;
+  if (wanted === 'file') return raw(await readFile(`${where}: body.file`, file), named, headers);
   const isRaw = wanted === undefined ? text !== undefined && text !== '' : wanted === 'raw';
   if (isRaw) return text === undefined || text === '' ? undefined : raw(text, named, headers);
   const entries = pairs(where, 'body.fields', fields);
@@ -128,13 +157,44 @@ function bodyOf(where: string, given: unknown, headers: Headers): Body | undefin
     // fetch sets the type together with the boundary that it chose.
     headers.delete('content-type');
     const form = new FormData();
-    for (const [name, value] of entries) form.append(name, textOf(value));
+    const files = namesOfFiles(fields);
+    for (const [name, value] of entries) {
+      if (!files.has(name)) form.append(name, textOf(value));
+      else {
+        const content = await readFile(`${where}: body.fields.${name}`, value);
+        form.append(name, new Blob([content]), basename(textOf(value)));
+      }
+    }
     return form;
   }
   if (kind.startsWith('application/x-www-form-urlencoded'))
     return new URLSearchParams(entries.map(([name, value]): [string, string] => [name, textOf(value)]));
   setDefault(headers, kind);
   return JSON.stringify(Object.fromEntries(entries));
+}
+
+/** The content of a file of the step. */
+async function readFile(what: string, path: unknown): Promise<Buffer<ArrayBuffer>> {
+  if (typeof path !== 'string' || path === '')
+    throw new Error(`${what}: expected the path of a file, found ${textOf(path).slice(0, 40) || 'nothing'}`);
+  const found = await fs.promises.stat(path).catch((error: NodeJS.ErrnoException) => {
+    throw new Error(`${what}: cannot read ${path}: ${error.code ?? error.message}`, { cause: error });
+  });
+  if (!found.isFile()) throw new Error(`${what}: ${path} is not a file`);
+  if (found.size > fileBytesMax)
+    throw new Error(`${what}: ${path} has ${found.size} bytes, expected at most ${bytesText(fileBytesMax)}`);
+  return Buffer.from(await fs.promises.readFile(path));
+}
+
+/** The fields whose values are paths of files. */
+function namesOfFiles(fields: unknown): Set<string> {
+  if (!Array.isArray(fields)) return new Set();
+  return new Set(
+    fields
+      .map(asObject)
+      .filter(({ type }) => type === 'file')
+      .map(({ name, key }) => textOf(name ?? key).trim()),
+  );
 }
 
 function raw(text: unknown, contentType: string | undefined, headers: Headers): Body {
