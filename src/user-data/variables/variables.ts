@@ -1,0 +1,238 @@
+import { must } from '#lib/assert.ts';
+import type { Clock } from '#lib/clock.ts';
+import { CallerError, UnavailableError } from '#lib/errors.ts';
+import { newId } from '#lib/ids.ts';
+import type { Db, Tx } from '#storage/store.ts';
+import type { VariableAuditAction } from '#storage/tables/variable-tables.ts';
+import { openValues, sealValue } from '#vault/sealed-values.ts';
+import type { Vault } from '#vault/vault.ts';
+import { checkVariableName, checkVariableSet, checkVariableValue } from './variable-rules.ts';
+import {
+  beginChange,
+  deleteVariable,
+  deleteVariableSet,
+  findVariable,
+  listVariables,
+  measureVariables,
+  putVariable,
+  recordVariableAudit,
+  type Variable,
+  type VariableScope,
+  variablesOfWorkflows,
+} from './variable-store.ts';
+
+/** What a change says of one variable; what is absent stays as it is. */
+export interface VariableChange {
+  name: string;
+  value?: string;
+  secret?: boolean;
+  description?: string;
+}
+
+/** Who makes a change. */
+export interface VariableActor {
+  userId: string;
+  keyId: string;
+}
+
+/** What code and expressions of workflows find in `process.env`. */
+export interface OpenVariables {
+  values: Record<string, string>;
+  /** Values that must not be seen in what leaves a run. */
+  secrets: string[];
+}
+
+export const noVariables: OpenVariables = { values: {}, secrets: [] };
+
+/**
+ * Environment variables of workspaces, projects and users. Promises:
+ * - every value is sealed under the data key of its owner; the value of a secret variable is opened for runs only;
+ * - a change and its audit entry are stored together;
+ * - code finds the variables of its own owner, and no others.
+ */
+export class Variables {
+  readonly #vault: Vault;
+  readonly #clock: Clock;
+
+  constructor(options: { vault: Vault; clock: Clock }) {
+    this.#vault = options.vault;
+    this.#clock = options.clock;
+  }
+
+  /**
+   * Sets variables, in one transaction with what the caller checked. Answers them in the given order. Throws CallerError
+   * `missing_parameter` or `invalid_parameter` (`at` is where the change stands in the request), and `conflict` beyond the limits.
+   */
+  async set(
+    tx: Tx,
+    scope: VariableScope,
+    changes: readonly (VariableChange & { at?: string })[],
+    actor: VariableActor,
+  ): Promise<Variable[]> {
+    await beginChange(tx, scope);
+    const changed: Variable[] = [];
+    for (const change of changes) changed.push(await this.#setOne(tx, scope, change, actor));
+    checkVariableSet(await measureVariables(tx, scope));
+    return changed;
+  }
+
+  async #setOne(
+    tx: Tx,
+    scope: VariableScope,
+    { at = '', name, value, secret, description }: VariableChange & { at?: string },
+    actor: VariableActor,
+  ): Promise<Variable> {
+    checkVariableName(name, `${at}name`);
+    if (value !== undefined) checkVariableValue(value, `${at}value`);
+    const before = await findVariable(tx, scope, name);
+    if (value === undefined && before === undefined)
+      throw new CallerError('missing_parameter', `${at}value: required for a new variable`, {
+        parameter: `${at}value`,
+      });
+    const isSecret = secret ?? before?.secret === 1;
+    if (value === undefined && before?.secret === 1 && !isSecret)
+      throw new CallerError(
+        'invalid_parameter',
+        `${at}secret: the value of ${name} is secret and cannot be shown again, expected a value with secret false`,
+        { parameter: `${at}secret` },
+      );
+    const { ownerId, projectId } = scope;
+    const id = before?.id ?? newId('var');
+    const nowMs = this.#clock.now();
+    const variable: Variable = {
+      id,
+      owner_id: ownerId,
+      project_id: projectId,
+      name,
+      secret: isSecret ? 1 : 0,
+      sealed: before?.sealed ?? '',
+      bytes: before?.bytes ?? 0,
+      description: description ?? before?.description ?? '',
+      user_id: actor.userId,
+      created_at_ms: before?.created_at_ms ?? nowMs,
+      updated_at_ms: nowMs,
+    };
+    if (value !== undefined) {
+      variable.sealed = await sealValue(
+        tx,
+        { vault: this.#vault, clock: this.#clock },
+        { ownerId, id, value },
+      );
+      variable.bytes = Buffer.byteLength(name) + Buffer.byteLength(value);
+    }
+    await putVariable(tx, variable);
+    const changed = [
+      ...(value === undefined ? [] : ['value']),
+      ...(variable.secret === before?.secret ? [] : ['secret']),
+      ...(variable.description === before?.description ? [] : ['description']),
+    ];
+    const entry =
+      before === undefined
+        ? { action: 'created' as const, details: { secret: isSecret } }
+        : { action: 'updated' as const, details: { secret: isSecret, changed } };
+    await this.#record(tx, scope, { name, actor, ...entry });
+    return variable;
+  }
+
+  /** Answers false when there is no such variable. */
+  async remove(tx: Tx, scope: VariableScope, name: string, actor: VariableActor): Promise<boolean> {
+    await beginChange(tx, scope);
+    const variable = await findVariable(tx, scope, name);
+    if (variable === undefined) return false;
+    await deleteVariable(tx, variable.id);
+    await this.#record(tx, scope, { name, action: 'deleted', actor, details: {} });
+    return true;
+  }
+
+  /** With the project that has them. */
+  async removeAll(tx: Tx, scope: VariableScope, actor: VariableActor): Promise<void> {
+    await beginChange(tx, scope);
+    for (const { name } of await listVariables(tx, scope))
+      await this.#record(tx, scope, { name, action: 'deleted', actor, details: { with: 'project' } });
+    await deleteVariableSet(tx, scope);
+  }
+
+  /** Plain values by the ids of their variables, all of one owner. A value that cannot be opened any more is missing. */
+  async plainValues(db: Db, variables: readonly Variable[]): Promise<Map<string, string>> {
+    const { values } = await this.#open(
+      db,
+      variables.filter(({ secret }) => secret === 0),
+    );
+    return values;
+  }
+
+  /**
+   * What workflows of an owner find that are in a project (null: in none): those of the project before those of the owner. Throws
+   * CallerError `not_found` that names a variable whose value cannot be opened any more, UnavailableError without the right key.
+   */
+  async open(db: Db, ownerId: string, projectId: string | null): Promise<OpenVariables> {
+    const rows = await variablesOfWorkflows(db, ownerId, projectId);
+    if (rows.length === 0) return noVariables;
+    // Those of the project come later.
+    const winning = [...new Map(rows.map((row) => [row.name, row])).values()];
+    const { values, damaged } = await this.#open(db, winning);
+    if (damaged !== undefined)
+      throw new CallerError(
+        'not_found',
+        `the stored value of the variable ${damaged} cannot be opened any more: set it again`,
+        { name: damaged },
+      );
+    const openedOf = ({ id, name }: Variable) => must(values.get(id), `the value of ${name}`);
+    return {
+      values: Object.fromEntries(winning.map((row) => [row.name, openedOf(row)])),
+      secrets: winning.filter(({ secret }) => secret === 1).map(openedOf),
+    };
+  }
+
+  /** Values by id; `damaged`: the name of one that cannot be opened. Only the wrong key is a reason to throw. */
+  async #open(
+    db: Db,
+    rows: readonly Variable[],
+  ): Promise<{ values: Map<string, string>; damaged: string | undefined }> {
+    const open = async (secrets: readonly Variable[]) => {
+      const opened = await openValues(db, this.#vault, { ownerId: secrets[0]?.owner_id ?? '', secrets });
+      return opened as Map<string, string>;
+    };
+    try {
+      return { values: await open(rows), damaged: undefined };
+    } catch (error) {
+      if (!isDamaged(error)) throw error;
+    }
+    const values = new Map<string, string>();
+    let damaged: string | undefined;
+    for (const row of rows) {
+      try {
+        for (const [id, value] of await open([row])) values.set(id, value);
+      } catch (error) {
+        if (!isDamaged(error)) throw error;
+        damaged ??= row.name;
+      }
+    }
+    return { values, damaged };
+  }
+
+  async #record(
+    tx: Tx,
+    { ownerId, projectId }: VariableScope,
+    entry: {
+      name: string;
+      action: VariableAuditAction;
+      actor: VariableActor;
+      details: Record<string, unknown>;
+    },
+  ): Promise<void> {
+    const { name, action, actor, details } = entry;
+    await recordVariableAudit(tx, {
+      owner_id: ownerId,
+      project_id: projectId,
+      ...{ name, action, details },
+      user_id: actor.userId,
+      key_id: actor.keyId,
+      created_at_ms: this.#clock.now(),
+    });
+  }
+}
+
+function isDamaged(error: unknown): boolean {
+  return error instanceof UnavailableError && error.code === 'sealed_value_damaged';
+}
