@@ -39,7 +39,7 @@ import { VariableAuditPruner } from '#user-data/variables/variable-audit-pruner.
 import { Variables } from '#user-data/variables/variables.ts';
 import { openValue, sealValue } from '#vault/sealed-values.ts';
 import { WorkflowDeployer } from '#workflows/definitions/deploy-workflow.ts';
-import { Deployments } from '#workflows/definitions/load-deployment.ts';
+import { Deployments, type WorkflowContext } from '#workflows/definitions/load-deployment.ts';
 import { TemplateMaker } from '#workflows/definitions/make-template.ts';
 import { WorkflowDirectory } from '#workflows/definitions/workflow-directory.ts';
 import { listDeployments } from '#workflows/definitions/workflow-store.ts';
@@ -137,10 +137,18 @@ export async function assembleDomain(platform: Platform, parts: RunningParts) {
   };
   const lanes = new SourceLanes({ store, clock, context });
   parts.add('sources', () => lanes.close());
-  const deployments = new Deployments({ store, clock, context });
+  const workflowContext: WorkflowContext = {
+    ...context,
+    variables: (ownerId, projectId) => variables.open(store.read, ownerId, projectId),
+  };
+  const deployments = new Deployments({ store, clock, context: workflowContext });
   parts.add('deployments', () => deployments.close());
   accountChanges.observe((accountId) => lanes.forgetAccount(accountId));
   accountChanges.observe((accountId) => deployments.forgetAccount(accountId));
+  variableChanges.observe((ownerId) => deployments.forgetOwner(ownerId));
+  store.onNotify((channel, ownerId) => {
+    if (channel === 'millrace_variables') deployments.forgetOwner(ownerId);
+  });
 
   const sourceReplies = new SourceReplies({ store, node, clock, logger });
   const sourceRuns = new SourceRuns({
@@ -246,7 +254,8 @@ export async function assembleDomain(platform: Platform, parts: RunningParts) {
     onJobs: () => pool.poke(),
   });
   const actionRunner = new ActionRunner({
-    ...{ store, clock, logger, resolver, runner, context },
+    ...{ store, clock, logger, resolver, runner },
+    context: workflowContext,
     steps: workflowRuns.steps,
     sends: runSends,
     admit: (ownerId) => quotas.check(ownerId),

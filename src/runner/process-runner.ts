@@ -394,6 +394,7 @@ class ProcessRunner implements Runner {
       deploymentId: request.deploymentId,
       place,
       isStep: request.module !== undefined,
+      ...(request.variables === undefined ? {} : { variables: request.variables }),
     });
   }
 

@@ -56,6 +56,8 @@ export interface ModulePlace {
   place: string;
   /** Of a workflow, whose environment tells of the run. */
   isStep: boolean;
+  /** Environment variables of a workflow. */
+  variables?: Readonly<Record<string, string>>;
 }
 
 /** An idle gap after which a process must confirm that it took a call up; in a busy one frames prove it alive. */
@@ -240,7 +242,7 @@ export class SandboxProcess {
   #load(
     name: string,
     bundle: LoadableBundle,
-    { deploymentId, place, isStep }: ModulePlace,
+    { deploymentId, place, isStep, variables = {} }: ModulePlace,
   ): Promise<CallAnswer> {
     const header: LoadHeader = { deploymentId, place, module: name, format: bundle.format };
     if (isStep) header.isStep = true;
@@ -251,6 +253,11 @@ export class SandboxProcess {
       const { id, list } = this.#packageFiles.add(bundle.packageFiles);
       header.packageFiles = { id, listBytes: list.length };
       payload.push(list);
+    }
+    if (isStep && Object.keys(variables).length > 0) {
+      const text = Buffer.from(JSON.stringify(variables));
+      header.variablesBytes = text.length;
+      payload.push(text);
     }
     const answer = this.#start({
       ...{ deploymentId, deadlineMs: this.#limits.loadDeadlineMs },

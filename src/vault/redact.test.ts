@@ -113,6 +113,23 @@ describe('redaction', () => {
     assert.equal(redact('12345678'), '"[redacted]"');
   });
 
+  test('values that were called secret one by one are hidden from 4 characters on', () => {
+    const redact = makeRedactor(['longer-secret'], ['a"b1', '4711', 'abc', 'return', 'other-long-one']);
+    assert.equal(
+      redact('x a"b1 4711 abc longer-secret other-long-one'),
+      'x [redacted] [redacted] abc [redacted] [redacted]',
+    );
+    assert.equal(redact(`${btoa('a"b1')} ${encodeURIComponent('a"b1')}`), '[redacted] [redacted]');
+    // Names of objects and times stay, so that records stay what they are.
+    assert.deepEqual(
+      JSON.parse(redact('{"$return_value": {"pin": 4711, "at": 1747114711000, "text": "no return"}}')),
+      {
+        $return_value: { pin: '[redacted]', at: 1_747_114_711_000, text: 'no [redacted]' },
+      },
+    );
+    assert.deepEqual(JSON.parse(redact('{"longer-secret":"4711"}')), { '[redacted]': '[redacted]' });
+  });
+
   test('deeply nested JSON is no trouble', () => {
     const redact = makeRedactor(['topsecret1']);
     const deep = `${'['.repeat(50_000)}"topsecret1"${']'.repeat(50_000)}`;

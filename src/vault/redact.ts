@@ -1,5 +1,7 @@
 /** Shorter values are words and numbers that stand everywhere; hiding them would hide the rest too. */
 const secretCharactersMin = 8;
+/** Of values that were called secret one by one. */
+const shortSecretCharactersMin = 4;
 
 const replacement = '[redacted]';
 
@@ -7,19 +9,39 @@ const replacement = '[redacted]';
  * A function that replaces every occurrence of the secrets in a text by "[redacted]": as they are, JSON-escaped,
  * base64 (at any alignment, so also inside `Basic …`) and URL-encoded. Occurrences that overlap become one. JSON text
  * stays valid JSON. Takes time linear in the text, and nearly none where no secret occurs. Values of fewer than 8
- * characters are left alone.
+ * characters are left alone, but those of `shortSecrets` from 4 characters on. A short one is left alone in the names of JSON
+ * objects and within longer numbers, such as times.
  */
-export function makeRedactor(secretValues: readonly string[]): (text: string) => string {
-  const patterns = patternsOf(secretValues);
+export function makeRedactor(
+  secretValues: readonly string[],
+  shortSecrets: readonly string[] = [],
+): (text: string) => string {
+  const long = patternsOf([...secretValues, ...shortSecrets]);
+  const short = shortPatternsOf(shortSecrets);
+  const patterns = [...long, ...short];
   if (patterns.length === 0) return (text) => text;
   const hints = hintsOf(patterns);
-  let matcher: Matcher | undefined;
+  let secrets: Secrets | undefined;
   return (text) => {
     if (!hints.some((hint) => text.includes(hint))) return text;
     // Built when first needed: most runs of most sources never print a secret.
-    matcher ??= new Matcher(patterns);
-    return redactText(text, matcher);
+    secrets ??= {
+      all: new Matcher(patterns),
+      long: short.length === 0 ? undefined : new Matcher(long),
+      short: new Set(short),
+    };
+    return redactText(text, secrets);
   };
+}
+
+/** What is looked for, where. */
+interface Secrets {
+  /** In texts. */
+  all: Matcher;
+  /** In the names of JSON objects and within numbers; undefined: the same. */
+  long: Matcher | undefined;
+  /** As whole numbers. */
+  short: ReadonlySet<string>;
 }
 
 /**
@@ -68,6 +90,18 @@ function patternsOf(values: readonly string[]): string[] {
   return [...patterns];
 }
 
+/** Fewer ways: parts of their base64 would be found everywhere. */
+function shortPatternsOf(values: readonly string[]): string[] {
+  const patterns = new Set<string>();
+  for (const value of values) {
+    if (value.length < shortSecretCharactersMin || value.length >= secretCharactersMin) continue;
+    const bytes = Buffer.from(value, 'utf8');
+    const forms = [value, jsonEscaped(value), jsonEscaped(jsonEscaped(value)), ...urlForms(value)];
+    for (const form of [...forms, bytes.toString('base64'), bytes.toString('base64url')]) patterns.add(form);
+  }
+  return [...patterns];
+}
+
 /**
  * Short beginnings to look for first, with the machine's own fast search. A text that is JSON holds the patterns with
  * one more level of escapes.
@@ -102,8 +136,8 @@ function base64Core(bytes: Buffer, offset: number, encoding: 'base64' | 'base64u
 }
 
 /** JSON is redacted string by string and number by number, so that no secret made of punctuation can break it. */
-function redactText(text: string, matcher: Matcher): string {
-  return isJson(text) ? redactJson(text, matcher) : redactPlain(text, matcher);
+function redactText(text: string, secrets: Secrets): string {
+  return isJson(text) ? redactJson(text, secrets) : redactPlain(text, secrets.all);
 }
 
 function isJson(text: string): boolean {
@@ -115,27 +149,29 @@ function isJson(text: string): boolean {
   }
 }
 
-function redactJson(json: string, matcher: Matcher): string {
+function redactJson(json: string, secrets: Secrets): string {
+  const { all, long = all } = secrets;
   let out = '';
   let position = 0;
   while (position < json.length) {
     const quote = json.indexOf('"', position);
     const between = json.slice(position, quote === -1 ? json.length : quote);
-    out += redactNumbers(between, matcher);
+    out += redactNumbers(between, secrets);
     if (quote === -1) break;
     const end = endOfString(json, quote);
     const literal = json.slice(quote, end);
     const value: string = JSON.parse(literal);
-    const redacted = redactPlain(value, matcher);
+    const isName = /^\s*:/.test(json.slice(end, end + 100));
+    const redacted = redactPlain(value, isName ? long : all);
     out += redacted === value ? literal : JSON.stringify(redacted);
     position = end;
   }
   return out;
 }
 
-function redactNumbers(between: string, matcher: Matcher): string {
-  return between.replace(/[-+.\deE]{8,}/g, (number) =>
-    redactPlain(number, matcher) === number ? number : `"${replacement}"`,
+function redactNumbers(between: string, { all, long = all, short }: Secrets): string {
+  return between.replace(/[-+.\deE]{4,}/g, (number) =>
+    short.has(number) || redactPlain(number, long) !== number ? `"${replacement}"` : number,
   );
 }
 

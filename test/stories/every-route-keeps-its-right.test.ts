@@ -87,7 +87,12 @@ async function prepare(): Promise<void> {
     ...{ sources: emitter, listen: workflow.id, workflows: workflow.id, deployments: workflow.deployment_id },
     ...{ runs: run.id, steps: 'one', webhooks: webhook, subscriptions: subscription.id, replays: replay.id },
     ...{ deliveries: delivery.id, apps: 'acme', oauth_clients: client.id, data_stores: dataStore },
-    ...{ variables: 'GREETING', entries: 'first', registry: 'rss-new-item-in-feed', api_keys: 'key_000000000000' },
+    ...{
+      variables: 'GREETING',
+      entries: 'first',
+      registry: 'rss-new-item-in-feed',
+      api_keys: 'key_000000000000',
+    },
     auto_subscriptions: (await made('/v1/auto_subscriptions', { event_name: '$logs', listener_id: webhook }))
       .id,
     projects: (await made(`/v1/workspaces/${workspace}/projects`, { name: 'Ours' })).id,

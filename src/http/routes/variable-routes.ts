@@ -115,7 +115,7 @@ export function variableRoutes(app: App, { store, variables, onVariableChange }:
     return { ownerId, projectId: '', showsValues: owners.mayWrite(ownerId) };
   };
 
-  /** Changes in one transaction, then everybody on this node knows. */
+  /** Changes in one transaction, then runs on all nodes find them. */
   const change = async <T>(
     request: FastifyRequest,
     work: (tx: Tx, scope: VariableScope, actor: VariableActor) => Promise<T>,
@@ -126,7 +126,9 @@ export function variableRoutes(app: App, { store, variables, onVariableChange }:
       // A project cannot be deleted meanwhile.
       if (scope.projectId !== '' && (await lockProject(tx, store, scope.projectId)) === undefined)
         throw notFound('project', scope.projectId, 'project_id');
-      return { result: await work(tx, scope, { userId, keyId }), ownerId: scope.ownerId };
+      const result = await work(tx, scope, { userId, keyId });
+      await store.notify(tx, 'millrace_variables', scope.ownerId);
+      return { result, ownerId: scope.ownerId };
     });
     onVariableChange(ownerId);
     return result;

@@ -34,7 +34,10 @@ export async function runStep(options: {
   const work = effects.startStep(header.scratch, context);
   const steps = jsonParse(options.stepsText) as Loose;
   // There is nothing that expressions could name; what looks like one may be the text of a stranger.
-  if (!byItself) stepProps.evaluate(values, { steps, event: (steps.trigger as Loose | undefined)?.event });
+  if (!byItself)
+    stepProps.evaluate(values, { steps, event: (steps.trigger as Loose | undefined)?.event }, (message) =>
+      effects.logLine('warn', message),
+    );
   work.input = stepProps.input(values);
   const instance = makeUserContext({ component, props, values, db, effects, hostCall });
   const reply = new StepReply(effects, options.replyBytesMax);

@@ -1,6 +1,7 @@
 import { syncBuiltinESMExports } from 'node:module';
 import { makeFolder, removeFolder } from './primordials.ts';
 import type { StepWork } from './step-work.ts';
+import { reportUnset } from './unset-variables.ts';
 
 type Environment = Record<string, string | undefined>;
 
@@ -44,9 +45,15 @@ export function sourceEnvironment(deploymentId: string): Environment {
   return { ...common, PD_COMPONENT: deploymentId };
 }
 
-/** As steps find it: the ids of the run are those of the call that reads them, since calls of several runs go on at once. */
-export function stepEnvironment(current: () => StepWork | undefined): Environment {
-  const environment: Environment = { ...common };
+/**
+ * As steps find it: the variables of the workflow, and the ids of the run, which are those of the call that reads them, since calls of
+ * several runs go on at once.
+ */
+export function stepEnvironment(
+  current: () => StepWork | undefined,
+  variables: Readonly<Record<string, string>>,
+): Environment {
+  const environment: Environment = { ...common, ...variables };
   const define = (name: string, read: (step: StepWork) => unknown): void => {
     Object.defineProperty(environment, name, {
       get: () => {
@@ -88,7 +95,14 @@ export async function shareEnvironment(current: () => DeploymentPlace | undefine
 
 /** Values become text when they are set, as Node does it with those of a process. */
 function environmentOf(values: Environment): Environment {
-  return new Proxy(values, { set: (target, name, value) => Reflect.set(target, name, String(value)) });
+  return new Proxy(values, {
+    get: (target, name) => {
+      const value: unknown = Reflect.get(target, name);
+      if (value === undefined && typeof name === 'string') reportUnset(name);
+      return value;
+    },
+    set: (target, name, value) => Reflect.set(target, name, String(value)),
+  });
 }
 
 function viewOf(own: () => Environment): Environment {

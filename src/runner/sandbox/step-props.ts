@@ -82,13 +82,24 @@ export class StepProps {
     );
   }
 
-  /** Replaces what holds expressions in `values`. A value of undefined counts as not given: then the default is evaluated. */
-  evaluate(values: Loose, scope: ExpressionScope): void {
+  /**
+   * Replaces what holds expressions in `values`. A value of undefined counts as not given: then the default is evaluated. An
+   * environment variable that is not set fails a required prop, and is reported to `warn` for others.
+   */
+  evaluate(values: Loose, given: Omit<ExpressionScope, 'onUnset'>, warn: (message: string) => void): void {
     for (const [name, definition] of this.#evaluated) {
       const own = evaluateType[definition.type] ?? evaluatePlain;
+      const unset = new Set<string>();
+      const scope: ExpressionScope = { ...given, onUnset: (variable) => unset.add(variable) };
       let value = values[name] === undefined ? undefined : own(values[name], name, definition, scope);
       if (value === undefined && holdsExpression(definition.default))
         value = own(definition.default, name, definition, scope);
+      for (const variable of unset) {
+        const message = `prop ${name}: the environment variable ${variable} is not set`;
+        if (definition.optional !== true && definition.default === undefined)
+          throw new ExpressionError(`${message}, and the prop is required`);
+        warn(message);
+      }
       if (value === undefined) delete values[name];
       else values[name] = value;
     }

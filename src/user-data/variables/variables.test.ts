@@ -8,7 +8,7 @@ import { TestClock } from '../../../test/support/test-clock.ts';
 import { VariableAuditPruner } from './variable-audit-pruner.ts';
 import { variablesMax } from './variable-rules.ts';
 import { selectVariableAudit, variablesStamp } from './variable-store.ts';
-import { type VariableChange, Variables } from './variables.ts';
+import { noVariables, type VariableChange, Variables } from './variables.ts';
 
 const actor = { userId: 'u_1', keyId: 'key_1' };
 const ofOwner = { ownerId: 'o_1', projectId: '' };
@@ -35,11 +35,12 @@ forEachStore((fixture) => {
     await set(ofProject, [{ name: 'A', value: 'project', secret: true }]);
     await set({ ownerId: 'o_1', projectId: 'proj_2' }, [{ name: 'C', value: 'other project' }]);
     await set({ ownerId: 'o_2', projectId: '' }, [{ name: 'D', value: 'other owner' }]);
-    assert.deepEqual(await open(), { values: { A: 'owner', B: 'owner' }, secrets: ['owner'] });
+    const ofAll = await open();
+    assert.deepEqual([ofAll.values, ofAll.secrets], [{ A: 'owner', B: 'owner' }, ['owner']]);
     const found = await open('o_1', 'proj_1');
     assert.deepEqual(found.values, { A: 'project', B: 'owner' });
     assert.deepEqual(found.secrets.sort(), ['owner', 'project']);
-    assert.deepEqual(await open('u_9'), { values: {}, secrets: [] });
+    assert.deepEqual(await open('u_9'), noVariables);
     // The project of another owner says nothing.
     assert.deepEqual((await open('o_2', 'proj_1')).values, { D: 'other owner' });
   });

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { must } from '#lib/assert.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
@@ -19,6 +20,7 @@ import {
   type Variable,
   type VariableScope,
   variablesOfWorkflows,
+  variablesStamp,
 } from './variable-store.ts';
 
 /** What a change says of one variable; what is absent stays as it is. */
@@ -40,9 +42,14 @@ export interface OpenVariables {
   values: Record<string, string>;
   /** Values that must not be seen in what leaves a run. */
   secrets: string[];
+  /** Names the values: another one for others. */
+  digest: string;
 }
 
-export const noVariables: OpenVariables = { values: {}, secrets: [] };
+export const noVariables: OpenVariables = { values: {}, secrets: [], digest: '' };
+
+/** Of owners and projects, how many have what was opened for one deployment found by the next. */
+const sharedMax = 10_000;
 
 /**
  * Environment variables of workspaces, projects and users. Promises:
@@ -53,6 +60,8 @@ export const noVariables: OpenVariables = { values: {}, secrets: [] };
 export class Variables {
   readonly #vault: Vault;
   readonly #clock: Clock;
+  /** What deployments have that run here, by owner and project: they share one copy. */
+  readonly #shared = new Map<string, { stamp: string; opened: WeakRef<OpenVariables> }>();
 
   constructor(options: { vault: Vault; clock: Clock }) {
     this.#vault = options.vault;
@@ -166,21 +175,38 @@ export class Variables {
    * CallerError `not_found` that names a variable whose value cannot be opened any more, UnavailableError without the right key.
    */
   async open(db: Db, ownerId: string, projectId: string | null): Promise<OpenVariables> {
+    const key = JSON.stringify([ownerId, projectId]);
+    // Before they are read: what changes in between is read anew by whoever asks next.
+    const stamp = await variablesStamp(db, ownerId, projectId);
+    if (stamp === '') return noVariables;
+    const shared = this.#shared.get(key);
+    const known = shared?.stamp === stamp ? shared.opened.deref() : undefined;
+    if (known !== undefined) return known;
+    const opened = await this.#openAll(db, ownerId, projectId);
+    this.#shared.delete(key);
+    this.#shared.set(key, { stamp, opened: new WeakRef(opened) });
+    const [oldest] = this.#shared.keys();
+    if (this.#shared.size > sharedMax && oldest !== undefined) this.#shared.delete(oldest);
+    return opened;
+  }
+
+  async #openAll(db: Db, ownerId: string, projectId: string | null): Promise<OpenVariables> {
     const rows = await variablesOfWorkflows(db, ownerId, projectId);
-    if (rows.length === 0) return noVariables;
     // Those of the project come later.
-    const winning = [...new Map(rows.map((row) => [row.name, row])).values()];
-    const { values, damaged } = await this.#open(db, winning);
+    const winning = [...new Map(rows.map((row) => [row.name, row])).values()].sort(byName);
+    const { values: opened, damaged } = await this.#open(db, winning);
     if (damaged !== undefined)
       throw new CallerError(
         'not_found',
         `the stored value of the variable ${damaged} cannot be opened any more: set it again`,
         { name: damaged },
       );
-    const openedOf = ({ id, name }: Variable) => must(values.get(id), `the value of ${name}`);
+    const openedOf = ({ id, name }: Variable) => must(opened.get(id), `the value of ${name}`);
+    const values = Object.fromEntries(winning.map((row) => [row.name, openedOf(row)]));
     return {
-      values: Object.fromEntries(winning.map((row) => [row.name, openedOf(row)])),
+      values,
       secrets: winning.filter(({ secret }) => secret === 1).map(openedOf),
+      digest: createHash('sha256').update(JSON.stringify(values)).digest('hex'),
     };
   }
 
@@ -235,4 +261,8 @@ export class Variables {
 
 function isDamaged(error: unknown): boolean {
   return error instanceof UnavailableError && error.code === 'sealed_value_damaged';
+}
+
+function byName(one: Variable, other: Variable): number {
+  return one.name < other.name ? -1 : 1;
 }

@@ -126,7 +126,7 @@ export class StepTrier {
       accountIds: opened.accountIds,
       freshUntilMs: opened.freshUntilMs,
       revision: '1',
-      redact: makeRedactor(opened.secrets),
+      redact: makeRedactor(opened.secrets, deployed.variables.secrets),
     };
   }
 
