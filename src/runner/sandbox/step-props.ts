@@ -65,6 +65,12 @@ function isPlumbing(type: string): boolean {
   return type === 'app' || type === 'alert' || type.startsWith('$.');
 }
 
+/** As components/validate-props.ts has it: nobody can fill in what a form does not show, or shows locked. */
+function isRequired(definition: ResolvedProp): boolean {
+  const { optional, hidden, disabled } = definition;
+  return optional !== true && hidden !== true && disabled !== true && definition.default === undefined;
+}
+
 /** The props of a step: which of them hold expressions, found once, and what they are in one call. */
 export class StepProps {
   readonly #props: readonly [string, ResolvedProp][];
@@ -96,8 +102,7 @@ export class StepProps {
         value = own(definition.default, name, definition, scope);
       for (const variable of unset) {
         const message = `prop ${name}: the environment variable ${variable} is not set`;
-        if (definition.optional !== true && definition.default === undefined)
-          throw new ExpressionError(`${message}, and the prop is required`);
+        if (isRequired(definition)) throw new ExpressionError(`${message}, and the prop is required`);
         warn(message);
       }
       if (value === undefined) delete values[name];
