@@ -13,6 +13,7 @@ import { loginCommands } from './login-commands.ts';
 import { processCommands } from './process-commands.ts';
 import { replayCommand, runCommands } from './run-commands.ts';
 import { sourceCommands } from './source-commands.ts';
+import { variableCommands } from './variable-commands.ts';
 import { verifyCommand } from './verify-command.ts';
 import { deliveryCommands, subscriptionCommands, webhookCommands } from './webhook-commands.ts';
 import { workflowCommands } from './workflow-commands.ts';
@@ -48,6 +49,7 @@ export function makeProgram(options: GetSessionOptions, version: string): Comman
   workflowCommands(program, options);
   runCommands(program, options);
   accountCommands(program, options);
+  variableCommands(program, options);
   program.commandsGroup('The instance:');
   processCommands(program, options);
   program.commandsGroup('Your shell:');

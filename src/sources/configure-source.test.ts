@@ -302,7 +302,7 @@ forEachStore((fixture) => {
     ] as const)
       await assert.rejects(create({ [name]: value }), {
         code: 'invalid_prop',
-        message: /environment variables are for workflows only/,
+        message: /variables are for workflows only/,
         details: { parameter: `configured_props.${name}` },
       });
     const { source } = await create({ mood: 'process.env of {{event}} }} process.env' });

@@ -2,7 +2,7 @@ import { type ConfiguredProps, propError } from '#components/validate-props.ts';
 import { stringsIn } from './deployment.ts';
 
 /**
- * Throws CallerError `invalid_prop` for a text such as `{{process.env.NAME}}`: sources evaluate no expressions and find no environment
+ * Throws CallerError `invalid_prop` for a text such as `{{…env.NAME}}`: sources evaluate no expressions and find no environment
  * variables, so their code would get the text itself.
  */
 export function refuseVariables(values: ConfiguredProps): void {
@@ -10,8 +10,8 @@ export function refuseVariables(values: ConfiguredProps): void {
     if (stringsIn(value).some(namesVariable))
       throw propError(
         name,
-        'found an expression with process.env, expected the value itself: environment variables are for workflows only; the value ' +
-          'of a secret prop is kept sealed',
+        'found an expression with an environment variable, expected the value itself: variables are for workflows only; the value of a ' +
+          'secret prop is kept sealed',
       );
 }
 

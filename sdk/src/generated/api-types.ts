@@ -1044,7 +1044,7 @@ export interface DataStoreEntry {
 /** `data` in answers of `GET /v1/variables/{name}`. */
 export interface Variable {
   name: string;
-  /** null: it is secret, or you are a viewer, or it cannot be opened any more */
+  /** null: it is secret, you are a viewer, or its data key is lost */
   value: string | null;
   secret: boolean;
   description: string;

@@ -501,7 +501,9 @@ export class Projects {
   }
 
   /**
-   * Deletes a project that has no workflows, with its variables.
+   * Deletes a project that has no workflows.
+   *
+   * Its variables are removed with it.
    *
    * `DELETE /v1/projects/{id}`
    * @param projectId proj_…

@@ -57,7 +57,8 @@ export function projectRoutes(app: App, { store, clock, variables }: ProjectRout
     {
       schema: {
         operationId: 'deleteProject',
-        summary: 'Deletes a project that has no workflows, with its variables',
+        summary: 'Deletes a project that has no workflows',
+        description: 'Its variables are removed with it.',
         tags: ['projects', 'addition'],
         params: IdParams('proj_…'),
         response: { 204: NoContent },

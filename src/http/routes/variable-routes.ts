@@ -63,7 +63,7 @@ const changeFields = {
 const VariableShape = Type.Object({
   name: Type.String(),
   value: Type.Union([Type.String(), Type.Null()], {
-    description: 'null: it is secret, or you are a viewer, or it cannot be opened any more',
+    description: 'null: it is secret, you are a viewer, or its data key is lost',
   }),
   secret: Type.Boolean(),
   description: Type.String(),

@@ -67,7 +67,7 @@ forEachStore((fixture) => {
     await fixture.store.transaction((tx) =>
       tx.updateTable('variables').set({ sealed: first.sealed }).where('id', '=', second.id).execute(),
     );
-    await assert.rejects(open(), { code: 'not_found', message: /variable B cannot be opened any more/ });
+    await assert.rejects(open(), { code: 'not_found', message: /variable B cannot be opened/ });
     const rows = [first, { ...second, sealed: first.sealed }];
     const values = await variables.plainValues(fixture.store.read, rows);
     assert.deepEqual([...values.values()], ['1']);

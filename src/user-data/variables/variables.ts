@@ -161,7 +161,7 @@ export class Variables {
     await deleteVariableSet(tx, scope);
   }
 
-  /** Plain values by the ids of their variables, all of one owner. A value that cannot be opened any more is missing. */
+  /** Plain values by the ids of their variables, all of one owner. A value that cannot be opened is missing. */
   async plainValues(db: Db, variables: readonly Variable[]): Promise<Map<string, string>> {
     const { values } = await this.#open(
       db,
@@ -172,7 +172,7 @@ export class Variables {
 
   /**
    * What workflows of an owner find that are in a project (null: in none): those of the project before those of the owner. Throws
-   * CallerError `not_found` that names a variable whose value cannot be opened any more, UnavailableError without the right key.
+   * CallerError `not_found` that names a variable whose value cannot be opened, UnavailableError without the right key.
    */
   async open(db: Db, ownerId: string, projectId: string | null): Promise<OpenVariables> {
     const key = JSON.stringify([ownerId, projectId]);
@@ -198,7 +198,7 @@ export class Variables {
     if (damaged !== undefined)
       throw new CallerError(
         'not_found',
-        `the stored value of the variable ${damaged} cannot be opened any more: set it again`,
+        `the stored value of the variable ${damaged} cannot be opened: set it again`,
         { name: damaged },
       );
     const openedOf = ({ id, name }: Variable) => must(opened.get(id), `the value of ${name}`);
