@@ -2245,7 +2245,7 @@ export interface ListVariableAuditQuery {
   after?: string;
   /** Cursor: items before it */
   before?: string;
-  /** Only the variables of this project */
+  /** Only the variables of this project; with org_id also of one that was deleted */
   project_id?: string;
   /** Only variables of this name */
   name?: string;

@@ -187,6 +187,7 @@ export function variableRoutes(app: App, { store, variables, onVariableChange }:
         description:
           'Variables that are not named stay as they are. The next run of a workflow finds the new values.',
         tags: ['variables', 'addition'],
+        querystring: Type.Object({ project_id: projectParameter }),
         body: Type.Object({
           variables: Type.Array(
             Type.Object({ name: nameText, ...changeFields }, { additionalProperties: false }),
@@ -238,6 +239,7 @@ export function variableRoutes(app: App, { store, variables, onVariableChange }:
         description: 'The next run of a workflow finds the new value.',
         tags: ['variables', 'addition'],
         params: NameParams,
+        querystring: Type.Object({ project_id: projectParameter }),
         body: Type.Object({ ...changeFields, project_id: projectParameter }),
         response: { 200: DataOf(VariableShape) },
       },
@@ -290,7 +292,11 @@ export function variableRoutes(app: App, { store, variables, onVariableChange }:
         tags: ['variables', 'addition'],
         querystring: Type.Object({
           ...pageParameters,
-          project_id: Type.Optional(Type.String({ description: 'Only the variables of this project' })),
+          project_id: Type.Optional(
+            Type.String({
+              description: 'Only the variables of this project; with org_id also of one that was deleted',
+            }),
+          ),
           name: Type.Optional(Type.String({ description: 'Only variables of this name' })),
         }),
         response: { 200: PageOf(VariableAuditEntry) },
@@ -300,7 +306,11 @@ export function variableRoutes(app: App, { store, variables, onVariableChange }:
       const { name, project_id: projectId } = request.query;
       const caller = callerOf(request);
       const named = namedWorkspace(request);
-      const ownerId = named?.id ?? homeOf(caller);
+      // A project that was deleted needs its workspace beside it.
+      const ofProject = named === undefined && projectId !== undefined;
+      const ownerId = ofProject
+        ? (await scopeOf(store.read, request, 'administer')).ownerId
+        : (named?.id ?? homeOf(caller));
       if (ownerId !== caller.userId)
         await requireWorkspace(store.read, caller, ownerId, 'administer', named?.parameter);
       const filter = {
