@@ -370,6 +370,8 @@ forEachStore((fixture) => {
       await set('u_1', 'PIN', '4711');
       const again = await changed('u_1');
       assert.equal(again.revision, after.revision, 'the value is the same');
+      await set('u_1', 'PIN', '9999');
+      assert.deepEqual((await changed('u_1')).variables.values, { PIN: '9999' });
       assert.equal(before.redact('4711'), '4711', 'a run that is under way has what it began with');
     } finally {
       deployments.close();
