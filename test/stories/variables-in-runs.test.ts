@@ -118,6 +118,35 @@ forEachSharedService((fixture) => {
     assert.equal(succeeded.steps[0].exports.$return_value, 'https://shop.example/orders');
   });
 
+  test('code that needs a variable before it runs is told when to read it', async () => {
+    const code = `if (!process.env.API_KEY) throw new Error('no API key'); export default { run() {} };`;
+    const refused = await fixture.service.api('POST', '/v1/workflows', {
+      steps: [{ namespace: 'early', code }],
+      settings: { name: 'early' },
+    });
+    assert.equal(refused.status, 400);
+    assert.match(
+      refused.body.error,
+      /no API key \(environment variables are set when a workflow runs, .*read them in run\)$/,
+    );
+    const trigger = {
+      type: 'source',
+      props: { code: `export default { props: { url: 'string' }, run() {} };` },
+    };
+    const withProps = {
+      ...trigger,
+      props: { ...trigger.props, configured_props: { url: '{{process.env.URL}}' } },
+    };
+    const source = await fixture.service.api('POST', '/v1/workflows', {
+      steps: [],
+      triggers: [withProps],
+      settings: { name: 'of a source' },
+    });
+    assert.equal(source.status, 400);
+    assert.match(source.body.error, /variables are for workflows only/);
+    assert.match(String(source.body.details.parameter), /^triggers\[0\]\.props/);
+  });
+
   test('a secret value of four characters is in no record of a run', async () => {
     const { service } = fixture;
     const org = (await ok(service, 'POST', '/v1/workspaces', { name: 'Secret' })).id;
