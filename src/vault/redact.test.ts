@@ -130,6 +130,31 @@ describe('redaction', () => {
     assert.deepEqual(JSON.parse(redact('{"longer-secret":"4711"}')), { '[redacted]': '[redacted]' });
   });
 
+  test('a part of a secret that an error of JSON.parse shows is hidden too', () => {
+    const secrets = [
+      'sk-live-1234567890abcdefghijklmnopqrstuvwxyz',
+      '[1,"first part","second ""part of a secret list"',
+    ];
+    const redact = makeRedactor([], secrets);
+    for (const secret of secrets) {
+      assert.throws(
+        () => JSON.parse(secret),
+        ({ message }: Error) => {
+          assert.match(message, /is not valid JSON$|^Expected/);
+          for (const shown of [redact(message), JSON.parse(redact(JSON.stringify({ message }))).message])
+            for (let at = 0; at + 6 <= secret.length; at += 1)
+              assert.ok(!shown.includes(secret.slice(at, at + 6)), shown);
+          return true;
+        },
+      );
+    }
+    assert.equal(redact('"undefined" is not valid JSON'), '"undefined" is not valid JSON');
+    for (const slow of ['"a', '\\', '\\"'].map((text) => text.repeat(500_000))) {
+      const hostile = `${slow} is not valid JSON`;
+      assert.equal(redact(hostile), hostile);
+    }
+  });
+
   test('deeply nested JSON is no trouble', () => {
     const redact = makeRedactor(['topsecret1']);
     const deep = `${'['.repeat(50_000)}"topsecret1"${']'.repeat(50_000)}`;

@@ -22,7 +22,8 @@ export function makeRedactor(
   if (patterns.length === 0) return (text) => text;
   const hints = hintsOf(patterns);
   let secrets: Secrets | undefined;
-  return (text) => {
+  return (given) => {
+    const text = given.includes(excerptMark) ? withoutExcerpts(given, patterns) : given;
     if (!hints.some((hint) => text.includes(hint))) return text;
     // Built when first needed: most runs of most sources never print a secret.
     secrets ??= {
@@ -32,6 +33,17 @@ export function makeRedactor(
     };
     return redactText(text, secrets);
   };
+}
+
+/** How the errors of JSON.parse end that show a part of what they could not read: `"sk-live-12"... is not valid JSON`. */
+const excerptMark = 'is not valid JSON';
+/** The text stands in quotes, which have backslashes where the message is in JSON itself. */
+const excerpt = /(\\{0,8}")((?:(?!\1).){4,60}?)\1((?:\.\.\.)? is not valid JSON)/g;
+
+function withoutExcerpts(text: string, patterns: readonly string[]): string {
+  return text.replace(excerpt, (all, quote: string, part: string, rest: string) =>
+    patterns.some((pattern) => pattern.includes(part)) ? `${quote}${replacement}${quote}${rest}` : all,
+  );
 }
 
 /** What is looked for, where. */
