@@ -21,7 +21,7 @@ const { values: options } = parseArgs({
     connections: { type: 'string', default: '16' },
     rounds: { type: 'string', default: '3' },
     seconds: { type: 'string', default: '3' },
-    /** Of the refresh case. */
+    /** Accounts in the refresh case. */
     accounts: { type: 'string', default: '500' },
     /** sqlite, or postgres: a server started for this run, on the same machine. */
     store: { type: 'string', default: 'sqlite' },
@@ -172,7 +172,7 @@ async function measureRefreshes(service: Service): Promise<void> {
   );
 }
 
-/** Gives a token of one second to whoever asks. */
+/** Gives a token of one second to every caller. */
 async function startProvider() {
   let given = 0;
   const server = createServer((request, response) => {

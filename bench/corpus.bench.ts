@@ -145,7 +145,7 @@ async function measureSpeed(): Promise<void> {
     await run('warm up', names.slice(0, 1));
     bundles.length = 0;
     const rows = [];
-    for (const what of ['built anew', 'known']) {
+    for (const what of ['rebuilt', 'known']) {
       const before = treeUsage(process.pid).cpuUs;
       const start = performance.now();
       const checked = await run('bench', names);
@@ -160,7 +160,7 @@ async function measureSpeed(): Promise<void> {
         'CPU ms each': Math.round((treeUsage(process.pid).cpuUs - before) / 1000 / all.length),
         'kB each': Math.round(bundles.reduce((sum, text) => sum + text.length, 0) / 1000 / bundles.length),
       });
-      if (what === 'built anew') {
+      if (what === 'rebuilt') {
         rows.push(await measureNode(), await measureEsbuild(bundles.slice(0, 20)));
       }
     }

@@ -9,7 +9,7 @@ import { type Sink, type SinkReport, startSink } from './support/sink.ts';
 
 /**
  * From an event to those who subscribed: a request comes in, user code emits, the event and its deliveries are on disk,
- * each delivery is a signed POST to a sink on the same machine, and what came of it is on disk. The sink verifies: lost,
+ * each delivery is a signed POST to a sink on the same machine, and its outcome is on disk. The sink verifies: lost,
  * duplicated and out of order are counted for each webhook. Each round measures plain node:http with the same load first.
  *
  * - `full`: as many events as 16 connections bring; the rate counts from the first request to the last delivery, so that

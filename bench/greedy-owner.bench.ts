@@ -24,7 +24,7 @@ const { values: options } = parseArgs({
     sleeping: { type: 'string', default: '500' },
     spinning: { type: 'string', default: '100' },
     hungry: { type: 'string', default: '50' },
-    /** Of each row. */
+    /** Duration of each row. */
     seconds: { type: 'string', default: '20' },
     level: { type: 'string', default: 'kernel' },
   },
@@ -45,7 +45,7 @@ function bundleOf(kind: Kind): Bundle {
   return { hash: createHash('sha256').update(code).digest('hex'), code, format: 'cjs' };
 }
 
-/** Of the calls of the greedy owner, so that each row has some that end. */
+/** The deadline of the greedy owner's calls, so that each row has some that end. */
 const deadlineMs = 10_000;
 
 async function call(runner: Runner, ownerId: string, deploymentId: string, kind: Kind): Promise<string> {

@@ -5,7 +5,7 @@ import { type Service, startService } from './support/service.ts';
 import { type Sink, startSink } from './support/sink.ts';
 
 /**
- * Whether somebody's subscriptions are felt by others: the way of an event of one workspace to its one webhook, before
+ * Whether the subscriptions of one owner slow down others: the way of an event of one workspace to its one webhook, before
  * another workspace has thousands of subscriptions, while it has them, and while it also emits events that go to
  * thousands of listeners, which shares the two cores and is shown for what it is. The first column is the baseline.
  */

@@ -103,7 +103,7 @@ async function withRunner<T>(level: ProcessRunnerOptions['level'], use: (runner:
   }
 }
 
-/** Of the processes that have user code. */
+/** Memory of the processes that run user code. */
 function memory(): string {
   const { pssMb, rootRssMb, processes } = treeUsage(process.pid);
   return `${processes - 1} processes, ${Math.round(Math.max(0, pssMb - rootRssMb))} MB`;

@@ -21,7 +21,7 @@ const { values: options } = parseArgs({
     /** Events a second. */
     rates: { type: 'string', default: '30,100' },
     seconds: { type: 'string', default: '4' },
-    /** Of each case; the one with the median p99 stands for all. */
+    /** Rounds of each case; the one with the median p99 represents all. */
     rounds: { type: 'string', default: '3' },
     /** Text in each event. */
     bytes: { type: 'string', default: '200' },
@@ -98,7 +98,7 @@ try {
 type Measured = ReaderResult & { events: number; refused: number; serverCpuUs: number };
 
 async function measure(target: Target, readers: number, rate: number): Promise<Measured> {
-  // What starts cold is not what is measured; nobody reads it.
+  // The cold start is not measured: no stream reads these events.
   await emitAtRate(target.emitUrl, { first: 0, count: warmUpEvents, rate: 50 });
   await new Promise((resolve) => setTimeout(resolve, pauseMs));
   const reading = await openReaders({ url: target.streamUrl, readers, headers: target.headers });
@@ -109,7 +109,7 @@ async function measure(target: Target, readers: number, rate: number): Promise<M
   return { ...result, events, refused, serverCpuUs: treeUsage(target.pid).cpuUs - before };
 }
 
-/** Sends each when it is due, whatever became of those before. Answers how many were not accepted. */
+/** Sends each when it is due, whatever the outcome of those before. Returns the number of events that were not accepted. */
 async function emitAtRate(
   url: string,
   { first, count, rate }: { first: number; count: number; rate: number },

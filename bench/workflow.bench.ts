@@ -12,7 +12,7 @@ import { type Service, startService } from './support/service.ts';
  * - `steps`: three code steps, the last of which answers; a request is a whole run.
  * - `js`: one code step that answers, against plain node:http in the same run.
  * - `overhead`: what one more step costs, at one request at a time: runs of eleven steps against runs of one.
- * - `suspended`: thousands of suspended runs: memory while they wait, and how long it takes until one has gone on.
+ * - `suspended`: thousands of suspended runs: memory while they wait, and how long it takes until one has continued.
  */
 const { values: options } = parseArgs({
   options: {
@@ -163,7 +163,7 @@ async function suspendedRuns(service: Service, count: number): Promise<void> {
     await fetch(url, { method: 'POST' });
     await waitFor(async () => (await stateOf(service, runId)) === 'succeeded', {
       timeoutMs: 30_000,
-      what: `run ${runId} to go on`,
+      what: `run ${runId} to continue`,
     });
     latencies.push(performance.now() - from);
   }

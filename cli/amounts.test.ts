@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { amountText } from './amounts.ts';
 
-test('amounts of answers are said in the units of people, and other numbers are left alone', () => {
+test('amounts of answers are written with readable units, and other numbers are left alone', () => {
   const cases: [string, number, string | undefined][] = [
     ['daily_compute_time_quota', 3_600_000_000, '1,000 hours a day'],
     ['daily_compute_time_used', 90_000, '90 seconds'],

@@ -1,4 +1,4 @@
-/** Amounts of answers as people say them; `--json` has the numbers. */
+/** Amounts of answers with their units; `--json` has the numbers. */
 
 const number = new Intl.NumberFormat('en');
 const byteUnits = ['bytes', 'KB', 'MB', 'GB', 'TB'];
@@ -29,7 +29,7 @@ export function durationText(ms: number): string {
   return `${number.format(count)} ${count === 1 ? name : `${name}s`}`;
 }
 
-/** A field of an answer whose name says its unit; undefined: it is no amount. */
+/** The text of a field whose name has a unit; undefined: it is no amount. */
 export function amountText(field: string, value: number): string | undefined {
   const perDay = /^daily_.*_quota$/.test(field) ? ' a day' : '';
   if (/^daily_compute_time_/.test(field)) return durationText(value) + perDay;

@@ -29,7 +29,7 @@ describe('the API as commands use it', () => {
     return error;
   }
 
-  test('tells what was refused at once, with its exit code and what to do', async () => {
+  test('reports immediately what was refused, with its exit code and what to do', async () => {
     server.answerOnce(
       {
         status: 429,
@@ -71,7 +71,7 @@ describe('the API as commands use it', () => {
     assert.throws(() => pathOf`/v1/sources/${'..'}`, { reason: 'usage' });
   });
 
-  test('a stream is followed from where it was told, through breaks, until its emitter is gone', async () => {
+  test('a stream is followed from the given place, through breaks, until its emitter is gone', async () => {
     const streams = [
       gap + event('1-0') + gap,
       end('the service stops'),

@@ -11,7 +11,7 @@ import {
 import { durationText } from './amounts.ts';
 import { CliError, type ExitReason, usageError } from './exit-codes.ts';
 
-/** Any object of the API: what it has is said by the reference, and shown as it is. */
+/** Any object of the API: the reference describes its fields, which are shown as they are. */
 export type ApiObject = { readonly [field: string]: unknown };
 
 /** As a query or a body; what is undefined is left out. */
@@ -48,7 +48,7 @@ export class Api {
       url,
       ...(apiKey === '' ? {} : { apiKey }),
       timeoutMs: answerPatienceMs,
-      // Who waits at a terminal is told at once what is wrong, and when it is worth trying again.
+      // A user who waits at a terminal is told immediately what is wrong, and when to try again.
       retriesMax: 0,
     });
   }
@@ -98,7 +98,7 @@ export class Api {
     return this.#told(() => this.#client.list<Item>(request, { signal: this.#signal }).take(limit));
   }
 
-  /** A live stream, which is opened when it is iterated; what fails in it is told by `asCliError`. */
+  /** A live stream, which is opened when it is iterated; its failures become errors of `asCliError`. */
   stream<Data>(
     request: Pick<ApiRequest, 'path' | 'query'>,
     options: StreamOptions & { signal: AbortSignal },
@@ -107,7 +107,7 @@ export class Api {
     return this.#client.stream<Data>({ method: 'GET', ...request }, { ...options, signal });
   }
 
-  /** What the client throws, as commands tell it; faults of our own stay what they are. */
+  /** Turns errors of the client into those of commands; our own faults stay as they are. */
   asCliError(error: unknown): unknown {
     if (error instanceof MillraceError) return refusal(error, this.url);
     if (error instanceof MillraceConnectionError || this.#signal.aborted)

@@ -30,7 +30,7 @@ export async function askForAccount(
   return { authProvisionId: account.id };
 }
 
-/** A new account: its fields are asked for, or a link is given that a person opens in a browser. */
+/** A new account: asks for its fields, or prints a link that the user opens in a browser. */
 export async function connectAccount(
   session: Session,
   api: Api,

@@ -28,7 +28,7 @@ const typed = Symbol('typed');
 /** Pages that a choice of several is made from. */
 const pagesAtOnce = 5;
 
-/** Asks for one prop; undefined when the person leaves it out. */
+/** Asks for one prop; undefined when the user leaves it out. */
 export async function askForProp(question: PropQuestion): Promise<unknown> {
   const { session, api, definition } = question;
   const { type, description } = definition;
@@ -135,7 +135,7 @@ async function optionPage(
   return { choices: answer.options.map(choiceOf), context: answer.context };
 }
 
-/** The label goes with the value, for components that ask for it. */
+/** The label is sent with the value, for components that need it. */
 function choiceOf(option: unknown): Choice<unknown> {
   if (!isObject(option) || !('value' in option)) return { label: textOf(option), value: option };
   const label = typeof option.label === 'string' ? option.label : textOf(option.value);

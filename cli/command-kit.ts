@@ -13,8 +13,8 @@ export interface CommandOptions extends CommonOptions {
 type Run = (session: Session, options: CommandOptions, ...operands: string[]) => Promise<void>;
 
 /**
- * A command that asks the service: with the options that all of them have. Operands and values of options whose names in the
- * help stand for something with a name (`<source>`, `--to <listener>`) reach `run` as ids.
+ * A command that calls the service, with the options that all of them have. Operands and values of options whose names in the
+ * help are those of an object (`<source>`, `--to <listener>`) reach `run` as ids.
  */
 export function leaf(
   parent: Command,

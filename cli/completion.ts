@@ -45,7 +45,7 @@ function places(program: Command): Place[] {
   return found.filter(({ path }) => !Object.hasOwn(localCommands, path));
 }
 
-/** One word of a path is taken, then two, as far as there are such commands; options in between are passed over. */
+/** Takes the first word of a command's path, then the second, as long as there is such a command; options in between are skipped. */
 function bashScript(program: Command): string {
   const cases = places(program).map(
     ({ path, words }) => `    ${quoted(path)}) words=${quoted(words.map(({ word }) => word).join(' '))} ;;`,

@@ -16,7 +16,7 @@ export type ComponentReference =
   | { kind: 'url'; url: string }
   | { kind: 'key'; key: string };
 
-/** A component as the service knows it: what it asks for, and how to name it when something is made of it. */
+/** A component as the service knows it: its props, and the reference from which something is made of it. */
 export interface KnownComponent {
   /** sc_… of saved code, or a key. */
   id: string;
@@ -27,7 +27,7 @@ export interface KnownComponent {
 
 const codeExtensions = ['.js', '.mjs', '.cjs', '.ts', '.mts', '.cts'];
 
-/** A file that exists, or is written as one; a URL; else a key, or the id of saved code. */
+/** A file that exists, or has the form of a path; a URL; else a key, or the id of saved code. */
 export function readReference(folder: string, text: string): ComponentReference {
   if (/^https?:\/\//i.test(text)) return { kind: 'url', url: text };
   const file = resolve(folder, text);
@@ -43,7 +43,7 @@ export interface LocalCode {
   code: string;
   /** Every file that it was made of. */
   files: string[];
-  /** Of the code: the same code needs no new deployment. */
+  /** The hash of the code: the same code needs no new deployment. */
   hash: string;
   /** From lines of the code to those of the files; undefined: the code is the file. */
   map: SourceMap | undefined;
@@ -52,7 +52,7 @@ export interface LocalCode {
 }
 
 /**
- * The code of a component in local files, as one text. A file that imports no other is sent as it stands; others are
+ * The code of a component in local files, as one text. A file that imports no other is sent unchanged; others are
  * bundled. npm packages stay imports: the service installs them.
  */
 export async function readLocalCode(file: string): Promise<LocalCode> {
@@ -64,7 +64,7 @@ export async function readLocalCode(file: string): Promise<LocalCode> {
     platform: 'node',
     target: 'node22',
     packages: 'external',
-    // With a tsconfig.json of some folder above, the same file would become something else on another machine.
+    // With a tsconfig.json of a folder above, the same file would give another result on another machine.
     tsconfigRaw: '{}',
     charset: 'utf8',
     logLevel: 'silent',

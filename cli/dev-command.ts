@@ -139,7 +139,7 @@ async function redeploy(api: Api, id: string, { code }: LocalCode): Promise<Sour
   return api.data<Source>('PUT', pathOf`/v1/sources/${id}`, { body: { component_code: code } });
 }
 
-/** With a signal of its own: the one of the person has ended everything else. */
+/** It has a signal of its own: the user's has ended everything else. */
 async function cleanUp(session: Session, url: string, id: string): Promise<void> {
   const { apiKey } = await session.connection();
   const api = new Api({ url, apiKey, signal: AbortSignal.timeout(cleanUpMs) });
@@ -194,7 +194,7 @@ class FileWatcher {
       const watcher = watch(folder, (_event, name) =>
         this.#seen(name === null ? undefined : resolve(folder, name)),
       );
-      // A folder that is gone takes its watcher with it; the next build says what is missing.
+      // The watcher of a removed folder fails; the next build reports what is missing.
       watcher.on('error', () => this.#seen(undefined));
       this.#watchers.set(folder, watcher);
     }

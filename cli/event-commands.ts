@@ -31,7 +31,7 @@ export function eventCommands(program: Command, sessionOptions: GetSessionOption
     .option('--all', 'all of them; needed when no range is given');
 }
 
-/** Path of an emitter, by the kind that its id says. */
+/** Path of an emitter, by the kind of its id. */
 export function emitterPath(id: string): string {
   if (id.startsWith('dc_')) return pathOf`/v1/sources/${id}`;
   if (id.startsWith('p_')) return pathOf`/v1/workflows/${id}`;

@@ -18,7 +18,7 @@ export const exitCodes = {
 
 export type ExitReason = keyof typeof exitCodes;
 
-/** Told to the person at the terminal, without a stack. */
+/** An error that is shown to the user without its stack. */
 export class CliError extends Error {
   override name = 'CliError';
   readonly reason: ExitReason;

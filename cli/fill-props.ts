@@ -18,8 +18,8 @@ export interface FillOptions {
 }
 
 /**
- * Values for the props of a component: what was given, and at a terminal what the person answers. Props that make others
- * appear (`reloadProps`) are settled as they come, so that the questions are those of the component as it is then.
+ * Values for the props of a component: the given ones, and at a terminal the user's answers. Props that make others
+ * appear (`reloadProps`) are settled as they come, so that the prompts fit the component at that point.
  */
 export async function fillProps(
   session: Session,

@@ -21,7 +21,7 @@ const candidatesMax = 20;
 
 /** As the service makes them; `dc_*` and `p_*` are all of a kind. */
 const idPattern = /^(?:[a-z]{1,4}_(?:[A-Za-z0-9]{12}|[A-Za-z0-9]{27}|\*)|[A-Za-z0-9]{27})$/;
-/** Text that may be an id all the same: the service then says what is wrong with it. */
+/** Text that may still be an id: the service then reports what is wrong with it. */
 const prefixPattern = /^[a-z]{1,4}_[A-Za-z0-9]+$/;
 
 interface NamedThing {

@@ -5,7 +5,7 @@ import type { Api } from './api.ts';
 const beforeAll = '0-0';
 
 export interface Followed {
-  /** Of the emitter, such as /v1/sources/dc_…. */
+  /** The path of the emitter, such as /v1/sources/dc_…. */
   path: string;
   /** Channel; undefined: the default one. */
   eventName?: string | undefined;
@@ -13,7 +13,7 @@ export interface Followed {
   after: string | undefined;
   /** Ends the stream, as if it had ended by itself. */
   signal: AbortSignal;
-  /** What happened to the connection, for the person. */
+  /** Reports to the user what happened to the connection. */
   note: (text: string) => void;
 }
 
@@ -62,6 +62,6 @@ export async function* followStream(api: Api, followed: Followed): AsyncGenerato
     if (signal.aborted) return;
     throw api.asCliError(error);
   }
-  // It ended by itself: the emitter is gone, and asking for it says how.
+  // It ended by itself: the emitter is gone, and reading it gives the error.
   if (!signal.aborted) await api.call('GET', path);
 }

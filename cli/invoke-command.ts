@@ -56,7 +56,7 @@ async function invoke(session: Session, options: CommandOptions, what = ''): Pro
   return runAction(session, api, options, what);
 }
 
-/** The key of an action goes before a source or workflow of that name: keys are the same for all users. */
+/** The key of an action takes precedence over a source or workflow of that name: keys are the same for all users. */
 async function emitterOrComponent(session: Session, api: Api, what: string): Promise<string> {
   if (isId(what) || readReference(session.folder, what).kind !== 'key') return what;
   try {

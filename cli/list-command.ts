@@ -14,14 +14,14 @@ import { type ShownColumn, showList } from './show.ts';
 
 export interface HealthyThings<Item> {
   path: (session: Session) => string;
-  /** Besides what every list takes. */
+  /** Query parameters in addition to those of every list. */
   query?: (session: Session, options: CommandOptions) => Parameters;
   columns: readonly ShownColumn<Item>[];
   /** What to do when there are none. */
   empty: string;
 }
 
-/** `list` of things that have health: so many of them, and only those in one state where that is asked for. */
+/** `list` of objects with health: with a limit, and optionally only those in one state. */
 export function healthList<Item extends object>(
   parent: Command,
   summary: string,

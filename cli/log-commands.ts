@@ -106,7 +106,7 @@ function indented(text: string): string {
   return text.replaceAll('\n', '\n    ');
 }
 
-/** An event of `$logs` or `$errors` as a line. Components may emit there themselves: what is neither is shown as it is. */
+/** An event of `$logs` or `$errors` as a line. Components may emit there themselves: any other event is shown as it is. */
 function lineOf(event: EventSummary, channel: string): SourceLog {
   const base = { id: event.id, ts: event.indexed_at_ms };
   const value = event.event;

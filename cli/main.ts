@@ -32,10 +32,10 @@ const manifest = readFileSync(new URL('../package.json', import.meta.url), 'utf8
 process.exitCode = await runCli(process.argv.slice(2), {
   terminal: new Terminal({ stdin, stdout, stderr }, env),
   environment: env,
-  // npm changes to the project's folder, and says where it was called.
+  // npm changes to the project's folder, and keeps the original one in INIT_CWD.
   folder: (env.npm_lifecycle_event === 'millrace' ? env.INIT_CWD : undefined) ?? process.cwd(),
   interrupted: interruption.signal,
   version: (JSON.parse(manifest) as { version: string }).version,
 });
-// Input that was asked for once keeps the process alive.
+// Input that was read once keeps the process alive.
 stdin.unref?.();

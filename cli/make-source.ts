@@ -27,7 +27,7 @@ export interface MadeSource {
   local: LocalCode | undefined;
 }
 
-/** From a file, a key or an address to a source that is active: what it needs is taken from the options, or asked for. */
+/** Makes an active source of a file, a key or a URL: values come from the options, or from prompts. */
 export async function makeSource(
   session: Session,
   api: Api,

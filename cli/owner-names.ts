@@ -3,12 +3,12 @@ import { CliError } from './exit-codes.ts';
 import type { Session } from './session.ts';
 
 const ownerPattern = /^[uo]_[A-Za-z0-9]{12}$/;
-/** Workspaces whose members are asked for, for one answer. */
+/** Maximum of workspaces whose members are read for one answer. */
 const workspacesMax = 10;
 
 /**
  * Names in place of the ids of users and workspaces, in the fields of these items. Ids stay where the name may not be seen, and in the
- * field `id`. Nothing is asked for when there are none.
+ * field `id`. Nothing is read when there are none.
  */
 export async function withOwnerNames<Item extends object>(
   session: Session,
@@ -36,7 +36,7 @@ async function namesOf(session: Session, ids: ReadonlySet<string>): Promise<Map<
     if (typeof id === 'string' && typeof name === 'string' && name !== '') names.set(id, name);
   };
   const api = await session.api();
-  /** Names are for reading: what may not be asked for is shown by its id. */
+  /** Names are for display only: an object that may not be read is shown by its id. */
   const listOf = async (path: string): Promise<ApiObject[]> => {
     try {
       const { data } = await api.call('GET', path);

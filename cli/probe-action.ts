@@ -1,5 +1,5 @@
 /**
- * An action that tries what user code must not be able to do, and says what came of it. It reads nothing into its answer, and
+ * An action that tries what user code must not be able to do, and reports the outcomes. Its answer contains nothing that it reads, and it
  * calls only the machine of the service and an address that no host of the internet has.
  */
 export const probeCode = `

@@ -2,7 +2,6 @@ import type { Command } from 'commander';
 import type { Processes } from '#sdk';
 import { bytesText } from './amounts.ts';
 import { type GetSessionOptions, leaf } from './command-kit.ts';
-import { withOwnerNames } from './owner-names.ts';
 import type { Session } from './session.ts';
 import { column, showList, timeColumn } from './show.ts';
 
@@ -25,10 +24,10 @@ async function show(session: Session): Promise<void> {
   }
   showList(
     session,
-    await withOwnerNames(session, data.processes),
+    data.processes,
     [
       column('PID', ({ pid }) => pid ?? '…'),
-      column('OWNER', 'owner_id'),
+      column('OWNER', ownerOf),
       column('STATE', 'state'),
       column('SHARED', ({ shared }) => (shared ? 'yes' : 'no')),
       column('DEPLOYMENTS', ({ deployment_count: count, deployment_ids: [first] }) =>
@@ -45,13 +44,19 @@ async function show(session: Session): Promise<void> {
   session.terminal.note('Set apart, each in a process of its own until its code changes:');
   showList(
     session,
-    await withOwnerNames(session, data.set_apart),
+    data.set_apart,
     [
       column('DEPLOYMENT', 'deployment_id', { isWhole: true }),
-      column('OWNER', 'owner_id'),
+      column('OWNER', ownerOf),
       column('REASON', 'reason'),
       timeColumn('AT', 'at'),
     ],
     '',
   );
+  if (data.set_apart_count > data.set_apart.length)
+    session.terminal.note(`The latest ${data.set_apart.length} of ${data.set_apart_count} are shown.`);
+}
+
+function ownerOf({ owner_id, owner_name }: { owner_id: string; owner_name: string | null }): string {
+  return owner_name ?? owner_id;
 }

@@ -5,7 +5,7 @@ import { isObject } from './api.ts';
 import { CliError } from './exit-codes.ts';
 
 export interface Profile {
-  /** Of the service, without a slash at the end and without /v1. */
+  /** The URL of the service, without a slash at the end and without /v1. */
   url: string;
   apiKey: string;
 }
@@ -24,7 +24,7 @@ const namePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 /** `$XDG_CONFIG_HOME/millrace/config.json`, or below `~/.config`. */
 export function profilesFile(environment: Environment): string {
   const base = environment.XDG_CONFIG_HOME;
-  // The convention says to ignore a relative one.
+  // The XDG convention ignores a relative path.
   const folder =
     base !== undefined && isAbsolute(base) ? base : join(environment.HOME ?? homedir(), '.config');
   return join(folder, 'millrace', 'config.json');

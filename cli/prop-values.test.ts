@@ -35,7 +35,7 @@ describe('the text of a prop', () => {
   });
 });
 
-test('only what has no default, and is nobody else’s to give, has to be given', () => {
+test('only what has no default, and is not set by the service, has to be given', () => {
   assert.equal(isNeeded({ name: 'p', type: 'string' }), true);
   assert.equal(isNeeded({ name: 'p', type: 'string', optional: true }), false);
   assert.equal(isNeeded({ name: 'p', type: 'string', default: '' }), false);

@@ -10,7 +10,7 @@ const notAsked = new Set(['$.interface.http', '$.interface.apphook', '$.service.
 export interface GivenProps {
   /** From a file of JSON: as they are. */
   values: Readonly<Record<string, unknown>>;
-  /** From `--prop name=value`: texts, read as the type of the prop says. */
+  /** From `--prop name=value`: texts, read by the type of the prop. */
   texts: ReadonlyMap<string, string>;
 }
 
@@ -66,7 +66,7 @@ export function titleOf({ label, name, type }: ConfigurableProp): string {
   return label === undefined || label === name ? `${name} (${type})` : `${label} (${name}, ${type})`;
 }
 
-/** What a text stands for as a value of a prop. Throws a usage error that says what was expected. */
+/** Parses a text as a value of a prop. Throws a usage error that says what was expected. */
 export function readPropText(definition: ConfigurableProp, text: string): unknown {
   const { name, type } = definition;
   switch (type) {

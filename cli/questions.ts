@@ -75,7 +75,7 @@ export class Questions {
     );
   }
 
-  /** Choices are looked for while the person types. */
+  /** Choices are searched while the user types. */
   find<T>(message: string, source: (typed: string) => Promise<readonly Choice<T>[]>): Promise<T> {
     return this.#ask((context) =>
       search<T>(

@@ -3,7 +3,7 @@ import { exitCodes } from './exit-codes.ts';
 import { localCommands } from './local-admin.ts';
 import { makeProgram } from './program.ts';
 
-/** Options that nearly all commands have are said once. */
+/** Options that nearly all commands have are described once. */
 const common = ['--workspace', '--profile', '--json', '--help'];
 
 /** Markdown of every command, from the same definitions as the help. */

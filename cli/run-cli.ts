@@ -5,7 +5,7 @@ import { everyCommand, makeProgram } from './program.ts';
 import type { SessionOptions } from './session.ts';
 import { visibleJson, visibleLines } from './visible-text.ts';
 
-/** Does what a command line says; resolves to the exit code. */
+/** Carries out a command line; resolves to the exit code. */
 export async function runCli(words: readonly string[], options: SessionOptions): Promise<number> {
   try {
     if (await isLocal(words, options.environment)) return await runLocal(words, options.environment);
@@ -29,7 +29,7 @@ export async function runCli(words: readonly string[], options: SessionOptions):
 
 function fail(error: unknown, words: readonly string[], { terminal }: SessionOptions): number {
   terminal.endStatus();
-  // It has printed its message, or the help that was asked for.
+  // It has printed its message, or the requested help.
   if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.ok.code : exitCodes.usage.code;
   if (!(error instanceof CliError)) {
     terminal.note(error instanceof Error ? String(error.stack) : String(error));

@@ -18,11 +18,11 @@ export interface SessionOptions {
   folder: string;
   /** Aborted by Ctrl-C. */
   interrupted: AbortSignal;
-  /** Of this program, which is that of the service it came with. */
+  /** The version of this program, which is that of the service it came with. */
   version: string;
 }
 
-/** One command that is being carried out: what it was given, whom it asks, and where its answers go. */
+/** One command that is being carried out: its options, its client of the service, and where its output goes. */
 export class Session {
   readonly terminal: Terminal;
   readonly environment: Readonly<Record<string, string | undefined>>;
@@ -31,7 +31,7 @@ export class Session {
   readonly version: string;
   readonly questions: Questions;
   readonly isJson: boolean;
-  /** The workspace to work in; undefined: the caller's own things. */
+  /** The workspace to work in; undefined: the caller's own objects. */
   readonly workspace: string | undefined;
   readonly #profile: string | undefined;
   readonly #sessionOptions: SessionOptions;
@@ -67,7 +67,7 @@ export class Session {
     return new Api({ url, apiKey, signal: this.interrupted });
   }
 
-  /** For creates: whom the new thing belongs to. */
+  /** For creates: the owner of the new object. */
   get owner(): { org_id: string | undefined } {
     return { org_id: this.workspace };
   }

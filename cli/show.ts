@@ -5,7 +5,7 @@ import type { Session } from './session.ts';
 import type { Column } from './table.ts';
 import { visibleJson } from './visible-text.ts';
 
-/** A column of a listing: its title, and what of an item stands there. */
+/** A column of a listing: its title, and its text for an item. */
 export interface ShownColumn<Item> extends Column {
   of: (item: Item) => unknown;
 }
@@ -22,7 +22,7 @@ export function idColumn(title = 'ID'): ShownColumn<{ id: string }> {
   return column(title, 'id', { isWhole: true });
 }
 
-/** The one word for how a source, workflow, webhook or account is. */
+/** The health of a source, workflow, webhook or account, in one word. */
 export function healthColumn(): ShownColumn<{ health: Health }> {
   return column('HEALTH', ({ health }) => health.state);
 }
@@ -57,7 +57,7 @@ export function showList<Item extends object>(
   );
 }
 
-/** One thing: its fields below each other, with names of users and workspaces; or the object of the API. */
+/** One object: its fields below each other, with names of users and workspaces; or the object of the API. */
 export async function showOne(session: Session, item: object): Promise<void> {
   if (session.isJson) {
     session.terminal.printJson(item);
@@ -72,7 +72,7 @@ export async function showOne(session: Session, item: object): Promise<void> {
   );
 }
 
-/** What was done: a sentence for people; `data` for machines, `{}` where the API answers nothing. */
+/** The result of a command: a sentence for users; `data` for programs, `{}` where the API answers nothing. */
 export function showDone(session: Session, sentence: string, data: unknown = {}): void {
   if (session.isJson) session.terminal.printJson(data);
   else session.terminal.note(sentence);
@@ -107,7 +107,7 @@ function cellText(value: unknown): string {
   return typeof value === 'number' ? String(value) : visibleJson(value, 0);
 }
 
-/** Times and amounts as people read them. */
+/** Times and amounts in readable form. */
 export function readable(name: string, value: unknown): unknown {
   const amount = typeof value === 'number' ? amountText(name, value) : undefined;
   if (amount !== undefined) return amount;

@@ -82,7 +82,7 @@ export function sourceCommands(program: Command, sessionOptions: GetSessionOptio
     leaf(
       sources,
       'ticks <source>',
-      'what became of each planned run of a timer source',
+      'the outcome of each planned run of a timer source',
       sessionOptions,
       ticks,
     ),

@@ -24,7 +24,7 @@ export function tableLines(
     Math.max(widthOf(title), ...cells.map((row) => widthOf(row[at] ?? ''))),
   );
   narrow(columns, widths, width);
-  // What is most worth seeing stands first.
+  // The most important columns come first.
   if (columns.length > 2 && total(widths) > width) {
     const last = columns.length - 1;
     return tableLines(

@@ -14,7 +14,7 @@ export interface TerminalStreams {
   stderr: Output;
 }
 
-/** Where answers (standard output) and everything else (standard error) go, and what the person sees there. */
+/** Standard output for answers and standard error for everything else, and what a terminal can show. */
 export class Terminal {
   readonly streams: TerminalStreams;
   /** A user can be asked: false where input or questions would go to a file or a pipe. */
@@ -28,7 +28,7 @@ export class Terminal {
     this.isInteractive = streams.stdin.isTTY === true && streams.stderr.isTTY === true;
   }
 
-  /** Columns that a table may take; without a terminal nothing is cut, unless COLUMNS says how wide it is. */
+  /** Columns that a table may take; without a terminal nothing is cut, unless COLUMNS sets the width. */
   get width(): number {
     const { columns, isTTY } = this.streams.stdout;
     if (isTTY === true && columns !== undefined && columns > 0) return columns;

@@ -211,7 +211,7 @@ async function checkFolder(session: Session, url: string): Promise<Result | read
   const { bavail, bsize } = await statfs(folder);
   const free = bavail * bsize;
   const gigabytes = `${(free / 1024 ** 3).toFixed(1)} GB are free`;
-  // The master key stands beside the folder, so that a copy of the folder is worth nothing.
+  // The master key is beside the folder, so that a copy of the folder cannot be decrypted.
   const secretFiles = [join(folder, 'api-key'), `${folder.replace(/[/\\]+$/, '')}.key`];
   const readable = secretFiles.filter((file) => isReadableByOthers(file));
   return [

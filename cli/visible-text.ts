@@ -39,7 +39,7 @@ export function widthOf(text: string): number {
   return truncatedWidth(text).width;
 }
 
-/** At most `columns` wide; … stands for what was cut. */
+/** At most `columns` wide; … replaces what was cut. */
 export function cut(text: string, columns: number): string {
   const { index, ellipsed, truncated } = truncatedWidth(text, {
     limit: columns,

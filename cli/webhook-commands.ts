@@ -239,7 +239,7 @@ async function subscribe(
 }
 
 export function deliveryCommands(program: Command, sessionOptions: GetSessionOptions): void {
-  const deliveries = group(program, 'deliveries', 'what became of each event on its way to a listener');
+  const deliveries = group(program, 'deliveries', 'deliveries of events to listeners, and their outcomes');
   const ids =
     'of a webhook, a listening source or a subscription, newest first; without one, all dead letters';
   addLimit(leaf(deliveries, 'list [listener]', ids, sessionOptions, listDeliveries), 20).option(

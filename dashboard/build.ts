@@ -6,7 +6,7 @@ import config from './vite.config.ts';
 
 /**
  * Builds the pages into a folder: `node dashboard/build.ts FOLDER`. Each file is also there compressed (.br, .gz), so that
- * nobody compresses while somebody waits. The service runs this when it is asked for its first page.
+ * no request waits for compression. The service runs this when it is asked for its first page.
  */
 
 const [out] = process.argv.slice(2);

@@ -1,4 +1,4 @@
-// Waits, for a week if need be, until somebody follows one of two links. Waiting costs a row in the database.
+// Waits, for a week if need be, until a reader follows one of two links. Waiting costs a row in the database.
 // Try it: curl -X POST <endpoint_url> -H 'content-type: application/json' -d '{"request": "a new chair"}'
 export default {
   settings: { name: 'Approval by link', auto_deploy: true },

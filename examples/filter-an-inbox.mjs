@@ -1,4 +1,4 @@
-// A source is created with the workflow, and each of its events is a run. Only orders go on; everybody who subscribes to the
+// A source is created with the workflow, and each of its events is a run. Only orders are passed on; every subscriber of the
 // channel "orders" of this workflow gets them. Failed runs are tried again for ten hours. Try it: post JSON to the endpoint of
 // the source:  curl -X POST <endpoint_url> -H 'content-type: application/json' -d '{"type": "order", "items": 2}'
 export default {

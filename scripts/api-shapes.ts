@@ -37,7 +37,7 @@ export function shapeOf(schema: Schema, shapes: readonly NamedShape[]): NamedSha
   return shapes.find((shape) => JSON.stringify({ ...shape.schema, description: undefined }) === key);
 }
 
-/** The object that a schema is, besides perhaps null. */
+/** The object that a schema describes, which may also allow null. */
 export function objectOf(schema: Schema): Schema {
   const rest = (schema.anyOf ?? []).filter(({ type }) => type !== 'null');
   return rest.length === 1 && rest[0] !== undefined ? rest[0] : schema;

@@ -201,8 +201,8 @@ export const clientMethods: Readonly<Record<string, string>> = {
 };
 
 /**
- * Operations besides GET of which doing them twice is the same as doing them once, so that the client may send them again
- * when it does not know what became of the first time.
+ * Operations other than GET that have the same effect when they are done twice, so that the client may send them again
+ * when it does not know the outcome of the first request.
  */
 export const repeatable: ReadonlySet<string> = new Set([
   'createAccessToken',

@@ -27,12 +27,12 @@ import packageJson from '../package.json' with { type: 'json' };
 
 /** `npm run millrace -- …`: administration without the API. Exit codes: 0 done, 1 failed, 2 wrong command line. */
 
-/** Told to the person at the terminal, without a stack. */
+/** An error that is shown to the user without its stack. */
 class AdminError extends Error {
   override name = 'AdminError';
 }
 
-// What a command writes is nobody else's to read: the store, backups, keys.
+// No other user of the machine may read what a command writes: the store, backups, keys.
 process.umask(0o077);
 const commands = {
   ...identityCommands,
@@ -62,7 +62,7 @@ async function execute(
     version: packageJson.version,
     settings,
     environment,
-    // npm changes to the project's folder, and says where it was called.
+    // npm changes to the project's folder, and keeps the original one in INIT_CWD.
     folder: environment.INIT_CWD ?? process.cwd(),
     progress,
     status,
@@ -106,18 +106,18 @@ function holdFolder(settings: Settings, api: string | null): () => void {
   }
 }
 
-/** Otherwise the first start would find users, and make no admin. */
+/** Refuses a store without users: a user made here would keep the first start from making an admin. */
 async function refuseEmpty(store: Store): Promise<void> {
   if (await hasUsers(store.read)) return;
   throw new AdminError('nothing is in this store yet: start the service once, which makes the first user');
 }
 
-/** For people who wait, and away from what a pipe reads. */
+/** Progress goes to stderr, so that a pipe does not read it. */
 function progress(line: string): void {
   if (!wantsJson) process.stderr.write(`${line}\n`);
 }
 
-/** A line that the next one takes the place of. */
+/** Writes a line that the next one overwrites. */
 function status(line: string): void {
   if (wantsJson || !process.stderr.isTTY) return;
   process.stderr.write(`\r\u001b[K${line}`);

@@ -16,7 +16,7 @@ export interface RunningApp extends StartedService {
   parts: readonly string[];
 }
 
-/** Runs under way get this long from the beginning of a stop; what is left is given back and runs after the next start. */
+/** Runs under way get this long from the beginning of a stop; the rest is given back and runs after the next start. */
 const stopGraceMs = 6_000;
 /** And requests this long, counted from the same moment: those who wait for a run are answered when it is given back. */
 const requestGraceMs = 7_000;
@@ -63,7 +63,7 @@ interface Part {
   stop?: (timeLeft: TimeLeft) => unknown;
 }
 
-/** Each part once: started from the top to the bottom, and stopped from the bottom to the top, before what it stands on is closed. */
+/** Each part once: started from the top to the bottom, and stopped from the bottom to the top, before the parts that it needs are closed. */
 function partsInOrder(platform: Platform, domain: Domain, edges: Edges): Part[] {
   const { has, store, vault, pool } = platform;
   const { delivery, accounts, actionRunner, sourceReplies, keptAnswers, sourceDeployer, scheduler } = domain;

@@ -18,11 +18,12 @@ import { emailAddress, emailDomain } from '#workflows/definitions/trigger-addres
 import type { Domain } from './assemble-domain.ts';
 import type { Platform } from './assemble-platform.ts';
 import { observeService } from './observe-service.ts';
-import { viewInstance, viewProcesses, viewSandbox } from './view-instance.ts';
+import { viewInstance, viewSandbox } from './view-instance.ts';
+import { viewProcesses } from './view-processes.ts';
 
 export type Edges = Awaited<ReturnType<typeof assembleEdges>>;
 
-/** Where the world comes in, and where people look in. Nothing listens yet. */
+/** Assembles what accepts requests and mails, and what serves users. Nothing listens yet. */
 export async function assembleEdges(platform: Platform, domain: Domain) {
   const { settings, has, clock, logger, version, address, publicUrl, store, databaseClock } = platform;
   const { runner, builder, resolver, bus, quotas, pool } = platform;
@@ -97,7 +98,7 @@ export async function assembleEdges(platform: Platform, domain: Domain) {
         startedAtMs: platform.startedAtMs,
         clockStatus: databaseClock?.status(),
       }),
-    viewProcesses: () => viewProcesses(runner),
+    viewProcesses: (caller) => viewProcesses({ runner, db: store.read, node: platform.node }, caller),
     unreadyReason: () =>
       has('scheduler') && domain.isClockUnreliable()
         ? 'the clock of this machine and that of the database are more than a minute apart: no timer fires here until they agree'

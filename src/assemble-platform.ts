@@ -63,7 +63,7 @@ const componentFetchBytesMax = 5 * 1024 * 1024;
 
 export type Platform = Awaited<ReturnType<typeof assemblePlatform>>;
 
-/** What every feature stands on, and user code: built, found, run. What is open is in `parts`, so that it is closed whatever comes. */
+/** Assembles what every feature needs, and the building, finding and running of user code. Open parts are in `parts`, so that they are closed in any case. */
 export async function assemblePlatform(options: AppOptions, parts: RunningParts) {
   const { settings, environment, logger, signal } = options;
   parts.add('lock of the data folder', lockFolder(settings.data), { isIndispensable: true });
@@ -94,6 +94,7 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
 
   const unattributedErrors = new Observers<[deploymentId: string, error: UserCodeError]>();
   let quotas: QuotaGuard | undefined;
+  const machineBytes = Math.min(totalmem(), process.constrainedMemory() || totalmem());
   const openRunner = createProcessRunner({
     limitsOf: (ownerId) => quotas?.limitsOf(ownerId) ?? {},
     ...{ logger, clock, door, packages, addons: settings.nativeAddons },
@@ -102,7 +103,8 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
     folder: settings.data,
     limits: {
       memoryMb: settings.runMemoryMb,
-      memoryBudgetMb: memoryBudgetMbOf(Math.min(totalmem(), process.constrainedMemory() || totalmem())),
+      processesMax: settings.processesMax,
+      memoryBudgetMb: settings.processesMemoryMb || memoryBudgetMbOf(machineBytes),
       dbBytesMax: settings.componentDbMaxKb * 1024,
     },
     onUnattributedError: unattributedErrors.tell,
@@ -114,7 +116,7 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
   signal?.throwIfAborted();
   walls.raise(runner.kernel);
   const { level, notKernel } = runner.stats();
-  // They were let in before, or by a command of the operator: their code goes on running.
+  // They were let in before, or by a command of the operator: their code continues to run.
   if (settings.sandbox === 'auto' && level !== 'kernel' && (await hasSeveralUsers(store.read)))
     logger.warn({ level, reason: notKernel }, 'sandbox.kernel-level-missed');
   // Before anything is written with a time.
@@ -204,7 +206,7 @@ async function openVault(store: Store, settings: Pick<Settings, 'encryptionKey' 
   return new Vault(masterKey);
 }
 
-/** Where connections may go, and whom they trust. */
+/** Where connections may go, and which authorities they trust. */
 async function openEgress(settings: Settings, address: ServiceAddress) {
   const trust = settings.extraCa === '' ? {} : { extraCa: await readFile(settings.extraCa, 'utf8') };
   const database = await databaseAddresses(settings.databaseUrl);

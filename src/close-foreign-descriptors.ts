@@ -4,9 +4,9 @@ import { closeSync, readdirSync, readFileSync } from 'node:fs';
 const closeOnExec = 0o2000000;
 
 /**
- * Descriptors that whoever started the service left open are none of the service's, and every process that it starts would get them:
- * with a folder among them code in a sandbox would have a way out. Closes them before anything else is opened, but for the standard
- * streams and the channel to a parent that is a Node. What Node opens itself is closed on exec. Answers which were closed; none
+ * Closes descriptors that the launcher of the service left open. Every process that the service starts would inherit them:
+ * with a folder among them code in a sandbox would have a way out. Runs before anything else is opened, and spares the standard
+ * streams and the channel to a parent that is a Node. What Node opens itself is closed on exec. Returns the closed ones; none
  * where there is no /proc.
  */
 export function closeForeignDescriptors(environment: Readonly<Record<string, string | undefined>>): number[] {

@@ -29,7 +29,7 @@ import { FolderLockedError, lockFolder } from '#storage/lock-folder.ts';
 
 /** `npm run corpus -- …`: does every component of these packages work here? Exit codes: 0 yes, 1 no, 2 wrong command line. */
 
-/** Options that take longer than people wait hang. */
+/** Options that take longer than users wait count as hanging. */
 const callDeadlineMs = 10_000;
 /** Between two lines of progress on a terminal. */
 const progressEveryMs = 100;

@@ -10,7 +10,7 @@ import { startSummary, welcome } from './start-words.ts';
 /** Everything must be over by then; whatever is not is given up, and the store brings it back at the next start. */
 const stopDeadlineMs = 9_500;
 const oldestNode = 26;
-/** With it a start ends that a signal came into; the stop goes on from there. */
+/** Rejects a start that a signal interrupts; the stop continues from there. */
 const stopReason = new Error('the service is stopping');
 
 const major = Number(process.versions.node.split('.')[0]);
@@ -21,7 +21,7 @@ if (major < oldestNode) {
   process.exit(1);
 }
 const foreignDescriptors = closeForeignDescriptors(process.env);
-// What the service writes is nobody else's to read: the store, its backups, keys.
+// No other user of the machine may read what the service writes: the store, its backups, keys.
 process.umask(0o077);
 // A process of the same user could make Node open its debugger with this signal; with a listener it does not.
 process.on('SIGUSR1', () => {});
@@ -62,7 +62,7 @@ try {
           logger.info('service.stopped');
           process.exit(0);
         },
-        // A start that failed by itself: it has said why, and ends the process.
+        // A start that failed by itself has reported the reason, and ends the process.
         () => {},
       );
   };
@@ -90,7 +90,7 @@ try {
   }
 }
 
-/** Faults a person at the terminal can do something about: the message alone says what. */
+/** Faults that the operator can fix: only their message is printed. */
 function isStartError(error: Error & { code?: unknown }): boolean {
   const named = [
     ...['FolderLockedError', 'SchemaError', 'MasterKeyError', 'UnavailableError', 'SandboxError'],

@@ -7,7 +7,7 @@ import type { Runner } from '#runner/runner.ts';
 import type { Store } from '#storage/store.ts';
 import type { LiveStreams } from '#streams/live-updates.ts';
 
-/** What `/metrics` tells besides requests; read when asked, so that it costs nothing in between. */
+/** What `/metrics` reports in addition to requests; read when asked, so that it costs nothing in between. */
 export function observeService(
   registry: Registry,
   options: {
@@ -104,7 +104,7 @@ export function observeService(
   for (const what of ['delayed', 'refused'] as const)
     new Gauge({
       name: `millrace_share_${what}`,
-      help: `Calls into user code since the start that were ${what} because their owner had its share, by resource`,
+      help: `Calls into user code, and connections from it, that were ${what} since the start because their owner had its share, by resource`,
       labelNames: ['resource'],
       registers: [registry],
       collect() {

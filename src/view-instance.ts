@@ -3,7 +3,7 @@ import type { Settings } from '#config/settings.ts';
 import { viewSettings } from '#config/view-settings.ts';
 import type { DeliveryDispatcher } from '#delivery/dispatch/delivery-dispatcher.ts';
 import { nodeHealth, unwritableReason } from '#health/node-health.ts';
-import { type Instance, idsShownMax, ownersShownMax, type Processes } from '#http/routes/instance-routes.ts';
+import type { Instance } from '#http/routes/instance-routes.ts';
 import { queueDepths } from '#jobs/job-store.ts';
 import { nodeStates } from '#jobs/node-state-store.ts';
 import type { WorkerPool } from '#jobs/worker-pool.ts';
@@ -62,38 +62,6 @@ export async function viewInstance(options: InstanceOptions): Promise<Instance> 
     streams_open: options.streams.count,
     user_processes: stats.warm,
     settings: viewSettings(settings, environment),
-  };
-}
-
-export function viewProcesses(runner: Pick<Runner, 'stats' | 'processes'>): Processes {
-  const { processes, setApart, shares } = runner.processes();
-  return {
-    sandbox: runner.stats().level,
-    processes: processes.map(({ pid, ownerId, isShared, state, deploymentIds, ...rest }) => ({
-      pid: pid ?? null,
-      owner_id: ownerId,
-      shared: isShared,
-      state,
-      deployment_count: deploymentIds.length,
-      deployment_ids: deploymentIds.slice(0, idsShownMax),
-      calls: rest.calls,
-      memory_bytes: rest.memoryBytes ?? null,
-      started_at: epochSeconds(rest.startedAtMs),
-    })),
-    owners: shares
-      .toSorted((a, b) => b.refused - a.refused || b.processes - a.processes)
-      .slice(0, ownersShownMax)
-      .map(({ ownerId, memoryBytes, ...rest }) => ({
-        owner_id: ownerId,
-        ...rest,
-        memory_bytes: memoryBytes,
-      })),
-    set_apart: setApart.map(({ deploymentId, ownerId, reason, atMs }) => ({
-      deployment_id: deploymentId,
-      owner_id: ownerId,
-      reason,
-      at: epochSeconds(atMs),
-    })),
   };
 }
 

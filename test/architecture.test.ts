@@ -24,6 +24,7 @@ const folderOrder = Object.values(bands).flat();
 const topFiles = [
   'observe-service.ts',
   'view-instance.ts',
+  'view-processes.ts',
   'background-jobs.ts',
   'close-foreign-descriptors.ts',
   'start-words.ts',
@@ -36,7 +37,7 @@ const topFiles = [
   'corpus.ts',
 ];
 
-/** Where `process.env` may stand besides config/settings.ts, and why. */
+/** Where `process.env` may be read apart from config/settings.ts, and why. */
 const environmentReaders: Record<string, string> = {
   'src/main.ts': 'hands the environment to readSettings',
   'src/admin.ts': 'hands the environment to readSettings',
@@ -279,7 +280,7 @@ describe('the client', () => {
       }
     }
     assert.ok(clientFiles.length > 5, `${clientFiles.length} files`);
-    expectNone(problems, 'sdk talks to the REST API only; what it needs besides is in Web standards.');
+    expectNone(problems, 'sdk talks to the REST API only, and otherwise uses Web standards.');
   });
 });
 
@@ -449,7 +450,7 @@ describe('places', () => {
     expectNone(problems, 'Call a function of a store of the owner (tableOwners of this test).');
     expectNone(
       Object.keys(foreignWrites).filter((write) => !written.has(write)),
-      'Nothing does this any more: remove it from foreignWrites.',
+      'No file does this: remove it from foreignWrites.',
     );
     assert.deepEqual([...owners.keys()].sort(), membersOf('src/storage/tables.ts', 'Tables').sort());
   });
@@ -463,7 +464,7 @@ describe('places', () => {
       .flatMap((file) => matchesIn(file, /\bprocess\.env\b|\bprocess\[['"]env['"]\]|\bloadEnvFile\b/g));
     expectNone(
       problems,
-      `Add a setting to src/config/settings.ts. Allowed besides: ${JSON.stringify(environmentReaders, null, 2)}`,
+      `Add a setting to src/config/settings.ts. Also allowed: ${JSON.stringify(environmentReaders, null, 2)}`,
     );
   });
 
@@ -507,7 +508,7 @@ describe('states', () => {
       'List its values beside the table (`const xStates = […] as const`), and use them in the schemas of routes with OneOf.',
     );
     const unused = Object.keys(freeTexts).filter((name) => !found.some(({ column }) => column === name));
-    expectNone(unused, 'These are no free texts any more: remove them from freeTexts.');
+    expectNone(unused, 'These are no longer free texts: remove them from freeTexts.');
   });
 
   test('no text is cast to one of these unions', () => {

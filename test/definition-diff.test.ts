@@ -15,7 +15,7 @@ function marks(before: string, after: string): string[] {
   return diffLines(before, after).map(({ kind, text }) => `${signs[kind]}${text}`);
 }
 
-test('the lines of two texts are told as kept, removed and added', () => {
+test('the lines of two texts are marked as kept, removed and added', () => {
   assert.deepEqual(marks('a\nb\nc', 'a\nx\nc'), [' a', '-b', '+x', ' c']);
   assert.deepEqual(marks('a\nb', 'b\na'), ['-a', ' b', '+a']);
   assert.deepEqual(marks('a', 'a'), [' a']);

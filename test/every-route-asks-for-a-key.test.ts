@@ -26,7 +26,7 @@ const publicRoutes = [
   ...['/in/:key', '/in/:key/*'],
   // Links of waiting runs have a token, URLs of files a signature.
   ...['/in/resume/:run/:wait/:token', '/in/cancel/:run/:wait/:token', '/files/:id'],
-  // Who asks for a signature has a capability.
+  // A request for a signature contains a capability.
   ...['/oauth1/sign/:capability'],
   // The secret is in the link, then in a cookie.
   ...['/connect/:link', '/connect/callback'],
@@ -36,7 +36,7 @@ const publicRoutes = [
   ...['/v1/oauth/token', '/v1/oauth/revoke'],
   // It asks for an API key in its body.
   '/v1/session',
-  // The pages of the dashboard, which hold nothing of anybody.
+  // The pages of the dashboard, which hold no data of any user.
   ...['/', '/sign-in', '/sign-in/*', '/sources', '/sources/*', '/object', '/object/*'],
   ...['/workflows', '/workflows/*', '/runs', '/runs/*'],
   ...['/webhooks', '/webhooks/*', '/dead-letters', '/dead-letters/*'],
@@ -232,7 +232,7 @@ describe('every route', () => {
   test('on the list of public routes is there, and is public', async () => {
     for (const url of publicRoutes) {
       const route = routes.find((it) => it.url === url && ['GET', 'POST'].includes(it.method));
-      assert.ok(route !== undefined, `${url} is no route any more: take it off the list`);
+      assert.ok(route !== undefined, `${url} is no longer a route: take it off the list`);
       assert.notEqual(await ask(route), 401, url);
     }
   });

@@ -105,7 +105,7 @@ function valueFor(name: string, type: string | undefined, known: Known): fc.Arbi
   );
 }
 
-/** Any subset of the named values, sometimes with one that nobody knows. */
+/** Any subset of the named values, sometimes with an unknown one. */
 function valuesFor(
   fields: Record<string, { type?: string }>,
   required: readonly string[],
@@ -220,13 +220,13 @@ function encode(text: string): string {
     : encodeURIComponent(text.toWellFormed()).replaceAll('%2F%2F', '//');
 }
 
-/** Only aimed at what is not there: else the run would soon go on without what it aims at. */
+/** Only sent for objects that do not exist: otherwise the run would soon lose its targets. */
 const removing = new Set([
   ...['deleteSource', 'deleteMember', 'deleteAccount', 'deleteWebhook'],
   ...['deleteSubscription', 'deleteSubscriptionById', 'deleteWorkflow', 'deleteTemplate', 'deleteProject'],
 ]);
 
-/** Random names of packages are nobody else's business. */
+/** Random names of packages must not reach a real registry. */
 const registry = await startNpmRegistry(() => []);
 after(() => registry.close());
 
@@ -361,7 +361,7 @@ forEachService(
       assert.ok(response.status < 500, `${response.status} ${text}`);
       if (response.status >= 400) {
         const body = JSON.parse(text) as Record<string, unknown>;
-        // OAuth clients look at fields of their own besides.
+        // OAuth clients read additional fields of their own.
         const isOAuth = shot.path.startsWith('/v1/oauth/') && 'error_description' in body;
         const ofOAuth = isOAuth ? ['error_description'] : [];
         assert.deepEqual(Object.keys(body), ['error', ...ofOAuth, 'code', 'details'], text);

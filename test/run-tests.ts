@@ -89,7 +89,7 @@ for (const line of report.summary({
   notices: [...notices, ...problems.map((problem) => `✖ ${problem}`)],
 }))
   console.log(line);
-// A test file that ends its browser first, when it is told to stop, is not waited for.
+// A test file that ends its browser first, on a signal to stop, is not waited for.
 if (stopSignal !== undefined) process.exit(128 + constants.signals[stopSignal]);
 process.exitCode = report.failed + problems.length > 0 ? 1 : 0;
 

@@ -27,7 +27,7 @@ export interface LoadOptions {
 
 export interface LoadResult {
   requests: number;
-  /** Answers by status code; connection failures stand under 0. */
+  /** Number of answers by status code; connection failures count under 0. */
   statuses: Record<string, number>;
   seconds: number;
   perSecond: number;
@@ -130,7 +130,7 @@ async function generate(options: LoadOptions): Promise<LoadResult> {
       socket.on('close', () => {
         clearTimeout(giveUp);
         if (isWaiting || sentAt === 0) statuses[0] = (statuses[0] ?? 0) + 1;
-        // A server may close a connection; the load goes on with another one.
+        // A server may close a connection; the load continues on another one.
         if (performance.now() < end) setTimeout(() => resolve(runConnection()), 10);
         else resolve();
       });

@@ -22,7 +22,7 @@ export interface SinkReport {
   highest: number;
   /** From the first to the last request. */
   seconds: number;
-  /** Of bodies that say when they were sent (`"sent"`, epoch ms): ms until they came, the last ten thousand of them. */
+  /** The last ten thousand latencies in ms, of bodies that say when they were sent (`"sent"`, epoch ms). */
   latencies: number[];
 }
 

@@ -70,7 +70,7 @@ export async function openReaders(options: ReaderOptions): Promise<StreamReaders
 }
 
 const numberField = Buffer.from('"number":"');
-/** That of the event, which all streams have in the data. */
+/** The id of the event, which all streams have in the data. */
 const idField = Buffer.from('"id":"');
 const openTimeoutMs = 30_000;
 

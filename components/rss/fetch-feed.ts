@@ -15,7 +15,7 @@ export type FetchedFeed =
   /** `url`: where the feed was found, after redirects. */
   | { status: 'fetched'; text: string; url: string; validators: Validators };
 
-/** Downloads a feed. Throws an Error with a message for the person who entered the URL. */
+/** Downloads a feed. Throws an Error with a message for the user who entered the URL. */
 export async function fetchFeed(url: string, validators: Validators = {}): Promise<FetchedFeed> {
   const { address, headers } = requestFor(url, validators);
   try {
@@ -92,7 +92,7 @@ function decode(bytes: Buffer, contentType: string): string {
   try {
     return new TextDecoder(declared).decode(bytes);
   } catch {
-    // A label nobody knows: most feeds are UTF-8 whatever they say.
+    // An unknown label: most feeds are UTF-8 whatever they say.
     return new TextDecoder().decode(bytes);
   }
 }

@@ -1,4 +1,4 @@
-// Before the first paint, so that nobody who chose a theme sees the other one flash by.
+// Before the first paint, so that a user who chose a theme does not see the other one flash by.
 try {
   const chosen = localStorage.getItem('millrace.theme');
   if (chosen === 'light' || chosen === 'dark') document.documentElement.dataset.theme = chosen;

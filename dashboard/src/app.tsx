@@ -73,7 +73,7 @@ function Routes() {
       navigate(`/sign-in?next=${encodeURIComponent(pathname + search)}`, { replace: true });
     };
     whenSignedOut(signIn);
-    // Who signs out in one tab leaves nothing to be seen in the others.
+    // Signing out in one tab clears the others too.
     return forgotten('signed-in', signIn);
   }, [navigate]);
   return (

@@ -1,4 +1,4 @@
-// What the served pages of the manual do besides being read: search, and buttons that copy. All text goes in as text.
+// What the served pages of the manual do in addition to being read: search, and buttons that copy. All text goes in as text.
 
 import { bestSections, escaped, sectionsOf, wordsOf } from './search.js';
 

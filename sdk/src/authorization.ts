@@ -7,11 +7,11 @@ export interface Token {
   readonly expires_in: number;
 }
 
-/** Who asks: as the value of the Authorization header. */
+/** The credentials of the caller, as the value of the Authorization header. */
 export interface Authorization {
-  /** Undefined: nothing is sent (a cookie, or something on the way, says who asks). */
+  /** Undefined: no header is sent (a cookie, or a proxy, authenticates the caller). */
   header(): Promise<string | undefined>;
-  /** The service did not take this header. True: another one may do, ask again. */
+  /** The service refused this header. True: another one may work, so the request is repeated. */
   refused(header: string): boolean;
 }
 
@@ -41,7 +41,7 @@ export class TokenAuthorization implements Authorization {
   async header(): Promise<string> {
     const token = await this.#current();
     if (Date.now() < token.renewAtMs) return token.header;
-    // Somebody else may have asked for the next one while this waited.
+    // Another request may have asked for the next one while this one waited.
     if (this.#header === token.header) this.#forget();
     return (await this.#current()).header;
   }

@@ -11,7 +11,7 @@ const end = (reason: string) => `event: end\ndata: ${JSON.stringify({ reason })}
 
 type Script = (response: ServerResponse) => void;
 
-/** A connection that tells this, and is then ended, broken off, or left as it is. */
+/** A connection that sends this, and is then ended, broken off, or left open. */
 const tells =
   (text: string, then: 'end' | 'break' | 'stay'): Script =>
   (response) => {
@@ -99,7 +99,7 @@ describe('a stream', () => {
     );
   });
 
-  test('begins where it is told to, or at the newest event there is; where there is none, it resumes before every event', async () => {
+  test('begins at the given place, or at the newest event there is; where there is none, it resumes before every event', async () => {
     await Array.fromAsync(streamOf({ lastEventId: '7-0' }));
     newest = '9-0';
     await Array.fromAsync(streamOf());
@@ -109,7 +109,7 @@ describe('a stream', () => {
     assert.deepEqual(resumedFrom(), ['7-0', '9-0', undefined, '0-0']);
   });
 
-  test('tells of gaps, and of one of its own where nobody told a place to resume from', async () => {
+  test('reports gaps, and one of its own where there is no place to resume from', async () => {
     const gap = (fields: object) =>
       `event: gap\ndata: ${JSON.stringify({ reason: 'pruned', ...fields })}\n\n`;
     scripts = [

@@ -14,7 +14,7 @@ export type StreamMessage<Data> =
       readonly data: Data;
       /** `message`; in the stream of what a workflow sends, the channel. */
       readonly name: string;
-      /** To go on behind this message later, with the option of this name. Undefined: no place was told yet. */
+      /** Continues after this message later, as the option of this name. Undefined: no place is known yet. */
       readonly lastEventId: string | undefined;
     }
   | {
@@ -22,7 +22,7 @@ export type StreamMessage<Data> =
       readonly type: 'gap';
       /** The event after which they may be missing, where that is known. */
       readonly after: string | undefined;
-      /** Whose events; undefined where the stream has only one emitter. */
+      /** The emitter of the event; undefined if the stream has only one emitter. */
       readonly emitterId: string | undefined;
       /** A sentence. */
       readonly reason: string;
@@ -32,7 +32,7 @@ export type StreamMessage<Data> =
 export interface StreamSource {
   /** Opens a connection behind this place; rejects as requests do. */
   open(lastEventId: string | undefined, signal: AbortSignal): Promise<ReadableStream<Uint8Array>>;
-  /** The place where the stream is now, asked once before the first connection. Absent: nobody can tell. */
+  /** The place where the stream is now, asked once before the first connection. Absent: it cannot be asked. */
   newest?(signal: AbortSignal): Promise<string | undefined>;
   readonly method: string;
   readonly path: string;
@@ -40,7 +40,7 @@ export interface StreamSource {
 
 const idleTimeoutDefaultMs = 60_000;
 const failuresMaxDefault = 20;
-/** A connection that lived so long was a good one: what fails after it is counted anew. */
+/** A connection that lived so long was a good one: failures after it are counted from zero. */
 const goodAfterMs = 10_000;
 const wait = { firstMs: 500, maxMs: 30_000 };
 /** The reason that the service gives when there is nothing to come back to. */
@@ -53,8 +53,8 @@ const passing: ReadonlySet<number> = new Set([408, 429, 500, 502, 503, 504]);
 
 /**
  * A live stream, which is opened when it is iterated and closed when the loop is left. When its connection breaks, or the service
- * restarts, it connects again and resumes behind the last message: no event is lost silently, and one that is told again is
- * so only in streams of workspaces (told by `data.metadata.emitter_id` and `data.id`).
+ * restarts, it connects again and resumes behind the last message: no event is lost silently, and an event is repeated
+ * only in streams of workspaces (recognisable by `data.metadata.emitter_id` and `data.id`).
  *
  * The loop ends without an error when the signal is aborted and when the emitter is removed while the stream is open. It throws
  * MillraceError when the service refuses the stream (`unauthorized`, `not_found`, …), and MillraceConnectionError when
@@ -74,7 +74,7 @@ export class EventStream<Data> implements AsyncIterable<StreamMessage<Data>> {
     let { lastEventId } = this.#options;
     let isPlaced = lastEventId !== undefined;
     let hasConnected = false;
-    /** Until a message tells another place. */
+    /** Until a message names another place. */
     let resumeFrom: string | undefined;
     let failures = 0;
     while (!isAborted(signal)) {

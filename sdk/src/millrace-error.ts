@@ -15,7 +15,7 @@ export interface ErrorFacts {
 }
 
 /**
- * The service answered that it did not do what was asked: `message` is a sentence for people, `code` is for programs (a table
+ * The service refused the request: `message` is a sentence for users, `code` is for programs (a table
  * of them is in docs/reference/errors.md of Millrace).
  */
 export class MillraceError extends Error {
@@ -31,7 +31,7 @@ export class MillraceError extends Error {
   readonly details: Readonly<Record<string, unknown>>;
   /** Finds the request in the log of the service. */
   readonly requestId: string | undefined;
-  /** When it is worth trying again, in milliseconds from the answer on, where the service said so. */
+  /** The delay before a retry, in milliseconds after the answer, if the service named one. */
   readonly retryAfterMs: number | undefined;
   readonly method: string;
   readonly path: string;
@@ -48,7 +48,7 @@ export class MillraceError extends Error {
   }
 }
 
-/** No answer came, or not all of it: it is unknown whether the service did what was asked. `cause` has what fetch said. */
+/** No answer came, or not all of it: it is unknown whether the service carried out the request. `cause` is the error of fetch. */
 export class MillraceConnectionError extends Error {
   override readonly name: string = 'MillraceConnectionError';
   readonly method: string;
@@ -103,7 +103,7 @@ export function jsonOf(response: Response, asked: Asked, text: string): unknown 
   }
 }
 
-/** The error that an answer with a status above 299 tells of; reads its body. */
+/** The error of an answer with a status above 299; reads its body. */
 export async function errorOf(response: Response, asked: Asked): Promise<Error> {
   const { method, path } = asked;
   // Browsers hide where it leads, and its status too.

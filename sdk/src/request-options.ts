@@ -7,7 +7,7 @@ export interface RequestOptions {
   /** Attempts after the first one; default that of the client. */
   retriesMax?: number;
   /**
-   * Your word that doing this twice does no harm. Then it is tried again also when nobody knows whether the first attempt was
+   * Your word that doing this twice does no harm. Then it is tried again even if it is unknown whether the first attempt was
    * carried out. Reading, and writing that replaces, is known to be so; see README.md, "Trying again".
    */
   isRepeatable?: boolean;
@@ -16,7 +16,7 @@ export interface RequestOptions {
    * safe; pass the same key to send the request again later, within 24 hours.
    */
   idempotencyKey?: string;
-  /** Sent besides those of the client. */
+  /** Sent in addition to those of the client. */
   headers?: Readonly<Record<string, string>>;
   /** Called with the headers of each answer, before its body is read. */
   onHeaders?: (headers: Headers) => void;

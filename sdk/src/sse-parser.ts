@@ -7,7 +7,7 @@ export interface SseMessage {
   readonly id: string | undefined;
 }
 
-/** Of one message; an event of the service has 6 MB at most. Characters. */
+/** Maximum of one message; an event of the service has 6 MB at most. */
 const messageCharactersMax = 32 * 1024 * 1024;
 
 /**

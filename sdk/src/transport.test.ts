@@ -86,7 +86,7 @@ describe('requests', () => {
     assert.equal(server.requests.length, 3);
   });
 
-  test('that change something are sent once when nobody knows whether they were carried out', async () => {
+  test('that change something are sent once when it is unknown whether they were carried out', async () => {
     server.answerAlways(unavailable);
     await assert.rejects(clientOf().sources.create({}), { status: 503 });
     await assert.rejects(clientOf().sources.delete('dc_1'), { status: 503 });
@@ -105,7 +105,7 @@ describe('requests', () => {
     assert.equal(server.requests.length, 7, 'by the word of the caller, and where it replaces');
   });
 
-  test('with an idempotency key are tried again with that key, also while the first attempt goes on', async () => {
+  test('with an idempotency key are tried again with that key, also while the first attempt is under way', async () => {
     const goesOn = {
       status: 409,
       headers: { 'retry-after': '0' },
@@ -186,7 +186,7 @@ describe('requests', () => {
     });
     assert.ok(
       server.requests.every(({ url }) => url !== '/elsewhere'),
-      'a key is handed on to nobody',
+      'a key is handed on to no other server',
     );
     server.answerOnce({ body: 'no JSON' });
     await assert.rejects(clientOf().sources.get('dc_1'), {
@@ -255,7 +255,7 @@ describe('requests', () => {
     });
   });
 
-  test('to nobody say so', async () => {
+  test('to no server say so', async () => {
     const closed: Server = createServer().listen(0, '127.0.0.1');
     await once(closed, 'listening');
     const { port } = closed.address() as AddressInfo;

@@ -49,7 +49,7 @@ export interface ApiRequest {
   readonly isRepeatable?: boolean;
   /** In place of the default, for operations that may take longer. */
   readonly timeoutMs?: number;
-  /** Of a stream: the list whose newest item is the place where the stream begins. */
+  /** For a stream: the list whose newest item is the place where the stream begins. */
   readonly newestPath?: string;
 }
 
@@ -134,7 +134,7 @@ export class Transport {
         accept: 'text/event-stream',
         ...(lastEventId === undefined ? {} : { 'last-event-id': lastEventId }),
       };
-      // The time until the answer begins is limited; how long it then goes on is not.
+      // The time until the answer begins is limited; how long it then lasts is not.
       const whole = new AbortController();
       const follow = (other: AbortSignal) =>
         other.addEventListener('abort', () => whole.abort(other.reason), { once: true });

@@ -51,7 +51,7 @@ test('one signature of one of the secrets is enough, as after a rotation', async
   assert.equal(await reasonOf({ secret: [other] }), 'wrong_signature');
 });
 
-test('what was changed, replayed, or signed by somebody else is refused, with the reason', async () => {
+test('what was changed, replayed, or signed with another secret is refused, with the reason', async () => {
   assert.equal(await reasonOf({ body: body.replace('1', '2') }), 'wrong_signature');
   assert.equal(await reasonOf({ headers: signed({ secret: other }) }), 'wrong_signature');
   assert.equal(await reasonOf({ headers: { ...signed(), 'Webhook-Id': 'dlv_2' } }), 'wrong_signature');

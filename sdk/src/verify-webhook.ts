@@ -1,7 +1,7 @@
 /** A request that reached a webhook, and that Millrace signed. */
 export interface WebhookRequest<Event> {
   /**
-   * Of the delivery (`webhook-id`), the same for each of its attempts: forget requests whose id you have seen, since a delivery
+   * The id of the delivery (`webhook-id`), the same for each of its attempts: forget requests whose id you have seen, since a delivery
    * may come more than once.
    */
   readonly deliveryId: string;
@@ -18,7 +18,7 @@ export interface WebhookRequest<Event> {
 export interface VerifyWebhookOptions {
   /** `signing_secret` of the webhook (`whsec_…`), or several, any of which may have signed. */
   secret: string | readonly string[];
-  /** Of the request: a Headers, or an object of names in any letters, as Node's `request.headers`. */
+  /** The headers of the request: a Headers, or an object of names in any letter case, such as Node's `request.headers`. */
   headers: Headers | Readonly<Record<string, string | readonly string[] | undefined>>;
   /** The body exactly as it came: JSON that was parsed and written again has another signature. */
   body: string | Uint8Array | ArrayBuffer;

@@ -1,2 +1,2 @@
-/** Of this client; the same as in its package.json, which a test checks. */
+/** The version of this client; a test keeps it equal to its package.json. */
 export const clientVersion = '0.1.0';

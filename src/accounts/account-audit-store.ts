@@ -6,7 +6,7 @@ import type { Db, Tx } from '#storage/store.ts';
 import type { AccountAuditTable, AuditAction } from '#storage/tables/account-tables.ts';
 import type { Account } from './account-store.ts';
 
-/** Who did it: a person with a key, or the service itself. */
+/** The actor of an audited action: a user with a key, or the service itself. */
 export interface Actor {
   userId: string | null;
   keyId: string | null;
@@ -79,7 +79,7 @@ const auditColumns = [
   'created_at_ms',
 ] as const;
 
-/** Whose an account is or was, as far as the audit goes back. */
+/** The present or former owner of an account, as far as the audit goes back. */
 export async function findAuditOwner(db: Db, accountId: string): Promise<string | undefined> {
   const row = await db
     .selectFrom('account_audit')
@@ -90,7 +90,7 @@ export async function findAuditOwner(db: Db, accountId: string): Promise<string 
   return row?.owner_id;
 }
 
-/** Removes what was done before a time, at most `limit` rows. Answers how many. */
+/** Removes entries from before a time, at most `limit` rows. Returns their number. */
 export async function removeAuditBefore(tx: Tx, ms: number, limit: number): Promise<number> {
   const { numDeletedRows } = await tx
     .deleteFrom('account_audit')

@@ -22,7 +22,7 @@ export async function auditOfAccount(
   page: PageRequest,
 ): Promise<Page<AccountAuditTable>> {
   const { accountId } = filter;
-  // All three, whatever is there: an id of others is not told from one that nothing ever had.
+  // All three queries run in any case, so that an id of another owner cannot be distinguished from one that never existed.
   const owners = await ownersOf(db, caller);
   const account = await findAccount(db, accountId);
   const formerOwner = await findAuditOwner(db, accountId);

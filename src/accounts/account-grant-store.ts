@@ -49,7 +49,7 @@ const deploymentAccountInsert: RowInsert<'deployment_accounts'> = {
   columns: ['deployment_id', 'account_id', 'owner_id'],
 };
 
-/** The deployments of a workflow use no accounts any more. */
+/** The deployments of a workflow no longer use accounts. */
 export async function deleteDeploymentAccountsOf(tx: Tx, workflowId: string): Promise<void> {
   await tx
     .deleteFrom('deployment_accounts')

@@ -2,7 +2,7 @@ import type { Db, Tx } from '#storage/store.ts';
 import type { AccountTable } from '#storage/tables/account-tables.ts';
 import { type Account, findAccount } from './account-store.ts';
 
-/** What is known of how well an account is. */
+/** The columns about the health of an account. */
 export type HealthColumns = Pick<
   AccountTable,
   | 'healthy'
@@ -14,7 +14,7 @@ export type HealthColumns = Pick<
   | 'next_refresh_at_ms'
 >;
 
-/** Writes the health found with the credentials of `version`. One statement decides whether the state is another one. */
+/** Writes the health found with the credentials of `version`. One statement decides whether the state changed. */
 export async function changeHealthAt(
   tx: Tx,
   { id, version }: Pick<Account, 'id' | 'version'>,
@@ -34,7 +34,7 @@ export async function changeHealthAt(
   }
 }
 
-/** The last change of health that was told of. */
+/** The last change of health that was reported. */
 export async function lastTold(tx: Tx, accountId: string): Promise<string | undefined> {
   const row = await tx
     .selectFrom('account_audit')
@@ -47,7 +47,7 @@ export async function lastTold(tx: Tx, accountId: string): Promise<string | unde
   return row?.action;
 }
 
-/** What is to be done with accounts, by the column that says when. */
+/** The kind of due work on accounts, by the column of its time. */
 export type DueColumn = 'next_refresh_at_ms' | 'next_check_at_ms';
 
 export interface DueAccount {
@@ -58,7 +58,7 @@ export interface DueAccount {
   due_at_ms: number;
 }
 
-/** Accounts whose time has come, the one that waits longest first, but for those that are not to be begun now. */
+/** Due accounts, the one that waits longest first, except those that must not be begun now. */
 export async function dueAccounts(
   db: Db,
   options: {
@@ -81,7 +81,7 @@ export async function dueAccounts(
   return query.orderBy(column).limit(limit).execute();
 }
 
-/** Puts off what is due, unless somebody else did so or did it. True: it was put off. */
+/** Postpones a due task, unless another node postponed or did it. True: it was postponed. */
 export async function putOff(
   tx: Tx,
   column: DueColumn,
@@ -99,8 +99,8 @@ export async function putOff(
 }
 
 /**
- * What was planned by a clock that was ahead of this one is due now: tests later than any is planned, and refreshes of
- * tokens that came in what is the future. Returns how many.
+ * Makes work that was planned by a clock ahead of this one due now: tests later than any is planned, and refreshes of
+ * tokens that were issued in the future. Returns how many.
  */
 export async function restartDue(
   tx: Tx,

@@ -9,7 +9,7 @@ import { changeHealthAt, type HealthColumns, lastTold } from './account-health-s
 import type { Account } from './account-store.ts';
 import type { Health } from './refresh-account.ts';
 
-/** Error texts come from providers' answers, too. */
+/** Error texts may hold answers of providers. */
 const errorCharactersMax = 500;
 
 export interface HealthOptions {
@@ -20,13 +20,13 @@ export interface HealthOptions {
 }
 
 /**
- * Writes what is known of an account now, unless its credentials changed since `account` was read. Where that is another
- * state than before (well, unhealthy, dead), the audit and an event of the owner say so, once, whoever else writes the
- * same: `account_unhealthy` (also when an unhealthy account turns out dead) or `account_healthy`. Resolves with what is
- * to be done after the commit; undefined: the credentials changed, and nothing was written.
+ * Writes the health of an account, unless its credentials changed since `account` was read. If that is another
+ * state than before (healthy, unhealthy, dead), it is written once to the audit log and as an event of the owner, even if another node writes the
+ * same: `account_unhealthy` (also when an unhealthy account turns out dead) or `account_healthy`. Resolves with what the caller
+ * does after the commit; undefined: the credentials changed, and nothing was written.
  *
- * Two witnesses speak of an account: tests and refreshes. Neither makes well what the other one still finds wrong, else
- * each would take back what the other said, with an event every time.
+ * The health of an account has two sources: tests and refreshes. Neither makes an account healthy that the other one still finds wrong, otherwise
+ * each would overwrite the state of the other, with an event every time.
  */
 export async function changeHealth(
   options: HealthOptions,
@@ -34,9 +34,9 @@ export async function changeHealth(
   account: Account,
   change: Health & {
     witness?: 'refresh' | 'test';
-    /** Who asked; default the service itself. */
+    /** The user who asked for the test; default: the service itself. */
     actor?: Actor;
-    /** To be written with it. */
+    /** Columns to write together with the health. */
     columns?: Partial<HealthColumns>;
   },
 ): Promise<(() => void) | undefined> {
@@ -52,13 +52,13 @@ export async function changeHealth(
     healthy: health.healthy ? 1 : 0,
     dead: health.dead ? 1 : 0,
     error,
-    // Nothing but connecting it again brings a dead one back.
+    // A dead account recovers only when it is connected again.
     ...(health.dead && { next_check_at_ms: null, next_refresh_at_ms: null }),
   });
   if (written === 'credentials changed') return undefined;
-  // A test that succeeds leaves recorded why the last refresh failed, as `error` does.
+  // A test that succeeds keeps the recorded reason why the last refresh failed, as `error` does.
   const isOtherError = health.healthy && error !== null && isSuccess(change);
-  // A provider that cannot be reached for a moment is no evidence against the account, but its test waits to be made.
+  // A provider that cannot be reached for a moment is no evidence against the account; its test is still due.
   if (!isStillWrong && !isOtherError)
     await recordOutcome(options.store, tx, {
       subjectId: account.id,
@@ -72,9 +72,9 @@ export async function changeHealth(
 }
 
 /**
- * Credentials that take the place of others make an account well without a word: it is told when it was looked at for the
- * first time since, and what was told last is that it did not work. For after the row was written, which holds up
- * whoever finds the same. As `changeHealth`.
+ * Credentials that take the place of others make an account healthy silently: the recovery is reported when the account is checked for the
+ * first time since, and the last report said that it did not work. Call it after the row was written, which holds up
+ * any other node that finds the same. Otherwise as `changeHealth`.
  */
 export async function tellRecovery(
   options: HealthOptions,
@@ -87,7 +87,7 @@ export async function tellRecovery(
   return tellHealth(options, tx, { ...account, error: null }, { actor, nowMs: options.clock.now() });
 }
 
-/** What follows when the state of an account is another one now: the audit, and the event. As `changeHealth`. */
+/** Writes the audit entry and the event of a changed state. Otherwise as `changeHealth`. */
 async function tellHealth(
   { store, router, bus }: HealthOptions,
   tx: Tx,
@@ -126,12 +126,12 @@ async function tellHealth(
   return () => bus.publish(stored);
 }
 
-/** Whether a test or refresh really succeeded; of a test, `error` may be that of an earlier refresh. */
+/** Whether a test or refresh really succeeded; after a test, `error` may be that of an earlier refresh. */
 function isSuccess({ error, columns }: Health & { columns?: Partial<HealthColumns> }): boolean {
   return columns?.check_failures === undefined ? error === null : columns.check_failures === 0;
 }
 
-/** Whether the other witness found it wrong, so that this one cannot call it well. */
+/** Whether the other witness found the account wrong, so that this one cannot make it healthy. */
 function stillWrong(account: Account, { healthy, dead }: Health, witness: 'refresh' | 'test'): boolean {
   if (!healthy || dead || account.healthy === 1) return false;
   return witness === 'refresh'

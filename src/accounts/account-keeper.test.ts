@@ -202,7 +202,7 @@ forEachStore((fixture) => {
       );
     });
 
-    test('one that works again is healthy, and that is told once', async (t) => {
+    test('an account that works again is healthy, and that is reported once', async (t) => {
       const kept = await keeping(t, fixture.store, { status: 200 });
       const { id } = await kept.create();
       kept.provider.answerOnce({ status: 401 });
@@ -236,7 +236,7 @@ forEachStore((fixture) => {
         kept.clock.step(minute);
       }
       assert.deepEqual(healthy, [1, 1, 0]);
-      // That it could not be asked is no evidence that it works, and that is said with when, why and how often.
+      // A failed request is no evidence that the account works, and is reported with time, reason and count.
       assert.deepEqual(
         health.map((one) => [one?.state, one?.since, one?.failures]),
         [
@@ -299,7 +299,7 @@ forEachStore((fixture) => {
     });
 
     for (const hasTest of [true, false])
-      test(`one that was unhealthy and got other credentials is told of when it is looked at, ${hasTest ? 'and works' : 'without a test too'}`, async (t) => {
+      test(`an account that was unhealthy and got other credentials is reported when it is checked, ${hasTest ? 'and works' : 'without a test too'}`, async (t) => {
         const kept = await keeping(t, fixture.store, { status: 200 });
         kept.provider.answerOnce({ status: 401 });
         const { id } = await kept.create();
@@ -378,7 +378,7 @@ forEachStore((fixture) => {
       assert.equal((await kept.check(id))?.healthy, 1);
     });
 
-    test('one that is dead for good is neither refreshed nor tested any more, and that is told', async (t) => {
+    test('an account that is dead for good is no longer refreshed or tested, and that is reported', async (t) => {
       const kept = await keeping(t, fixture.store, {});
       const account = await kept.create();
       const dead = { healthy: true, dead: true, error: 'invalid_grant' };
@@ -395,7 +395,7 @@ forEachStore((fixture) => {
       );
     });
 
-    test('many that find the same at once tell it once', async (t) => {
+    test('many that find the same simultaneously report it once', async (t) => {
       const kept = await keeping(t, fixture.store, {});
       const account = await kept.create();
       const ill = { healthy: false, dead: false, error: 'no' };
@@ -466,7 +466,7 @@ forEachStore((fixture) => {
       assert.equal(kept.provider.requests.length, 20);
     });
 
-    test('a slow provider holds up nobody else, and stopping waits for nothing that hangs', async (t) => {
+    test('a slow provider holds up no other account, and stopping waits for nothing that hangs', async (t) => {
       const kept = await keeping(t, fixture.store, ({ url }) =>
         url === '/slow' ? new Promise(() => {}) : { status: 200 },
       );

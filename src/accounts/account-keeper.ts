@@ -10,18 +10,18 @@ import { findAccount } from './account-store.ts';
 import type { AccountChecker } from './check-account.ts';
 import type { AccountRefresher } from './refresh-account.ts';
 
-/** Between looks for what is due. */
+/** Interval between looks for due work. */
 const lookEveryMs = 1_000;
-/** Of each kind of work, so many accounts at once. */
+/** Maximum of accounts under way, for each kind of work. */
 const atOnceMax = 32;
-/** Of these, those of one app: a few slow providers at a time cannot hold up the others. And those of one owner. */
+/** Maximum of them for one app, so that a few slow providers cannot hold up the others, and for one owner. */
 const perAppMax = { next_refresh_at_ms: 4, next_check_at_ms: 2 } as const;
 const perOwnerMax = 4;
-/** A test is for whoever put it off first; it takes less. A node that dies in it delays it by so much. */
+/** The node that postpones a test first runs it, in less time than this. A node that dies during the test delays it by this much. */
 const claimMs = 120_000;
-/** After what should not fail: a key that is gone, a broken definition. */
+/** Delay after a failure that only an operator can fix: a lost key, a broken definition. */
 const brokenWaitMs = 5 * 60_000;
-/** A step back of the clock by more than this is looked into; clocks of several nodes differ by less. */
+/** A step back of the clock by more than this reschedules accounts; clocks of several nodes differ by less. */
 const stepBackMs = 60_000;
 const dayMs = 86_400_000;
 
@@ -31,13 +31,13 @@ export interface KeeperOptions {
   logger: Logger;
   refresher: Pick<AccountRefresher, 'refresh'>;
   checker: Pick<AccountChecker, 'check'>;
-  /** As the checker's; 0: nothing is tested unasked. */
+  /** The interval of the checker; 0: accounts are tested on request only. */
   checkEveryMs: number;
 }
 
 /**
- * Refreshes and tests accounts when that is due. The store is the only truth; several nodes keep the same accounts, and
- * each piece of work is done by one of them: a test by the one that puts its row off first, a refresh by the one that gets
+ * Refreshes and tests accounts when they are due. The store is the only truth; several nodes keep the same accounts, and
+ * each piece of work is done by one of them: a test by the node that postpones its row first, a refresh by the node that gets
  * its lease. A node that dies leaves nothing undone.
  */
 export class AccountKeeper {
@@ -45,7 +45,7 @@ export class AccountKeeper {
   readonly #lanes: Lane[];
   readonly #wakeable: Wakeable;
   #stopped = false;
-  /** Unknown at first: the clock may have stepped back while nothing ran, too. */
+  /** Unknown at first: the clock may have stepped back while no node ran. */
   #lastSeenMs = Number.POSITIVE_INFINITY;
 
   constructor(options: KeeperOptions) {
@@ -65,12 +65,12 @@ export class AccountKeeper {
     this.poke();
   }
 
-  /** Something may be due. */
+  /** Called when something may be due. */
   poke(): void {
     this.#wakeable.poke();
   }
 
-  /** Begins nothing more, and waits for what is under way, `graceMs` at most. */
+  /** Begins no further work, and waits for work under way, `graceMs` at most. */
   async stop(graceMs: number): Promise<void> {
     this.#stopped = true;
     await this.#wakeable.stop();
@@ -98,12 +98,12 @@ export class AccountKeeper {
   async #refresh(due: DueAccount): Promise<void> {
     const { store, refresher } = this.#options;
     const account = await findAccount(store.read, due.id);
-    // Done by somebody since the list was read.
+    // Another node did it after the list was read.
     if (account?.next_refresh_at_ms !== due.due_at_ms || account.version !== due.version) return;
     try {
       await refresher.refresh(due.id, due.version);
     } finally {
-      // Every refresh plans the next one. Where it could not even be tried, it must not be due at once again.
+      // Every refresh plans the next one. A refresh that could not be tried must not be due again immediately.
       await this.#putOff('next_refresh_at_ms', due, brokenWaitMs);
     }
   }
@@ -135,7 +135,7 @@ export class AccountKeeper {
   }
 }
 
-/** Accounts that are being worked on for one reason. */
+/** The accounts whose refresh, or whose test, is under way. */
 class Lane {
   readonly #column: DueColumn;
   readonly #work: (due: DueAccount) => Promise<void>;
@@ -146,7 +146,7 @@ class Lane {
     this.#work = work;
   }
 
-  /** Begins what is due and has room; false: nothing more to begin. `on.end`: there may be room again. */
+  /** Begins due work as far as there is room; false: nothing more to begin. `on.end`: there may be room again. */
   async begin(
     store: Store,
     nowMs: number,
@@ -172,7 +172,7 @@ class Lane {
       if (isFull) continue;
       begun += 1;
       const ended = this.#work(due)
-        // What failed is met again by the next look, not at once: the store may be why.
+        // Failed work is found by the next look, not immediately: the store may be the cause.
         .then(on.end, (error: unknown) => on.failed(due, error))
         .finally(() => this.#running.delete(due.id));
       this.#running.set(due.id, { due, ended });

@@ -45,7 +45,7 @@ forEachStore((fixture) => {
     });
   }
 
-  /** How somebody fares: the right they have, or the code of the refusal. */
+  /** The right that a user has on the account, or the code of the refusal. */
   async function rightsOf(userId: string, id: string): Promise<string[]> {
     const fares = (right: 'see' | 'change') =>
       requireAccount(fixture.store.read, caller(userId), id, right).then(
@@ -83,7 +83,7 @@ forEachStore((fixture) => {
     await fixture.store.transaction((tx) =>
       tx.deleteFrom('members').where('user_id', '=', 'u_maker').execute(),
     );
-    assert.deepEqual(await rightsOf('u_maker', id), missing, 'and now no member any more');
+    assert.deepEqual(await rightsOf('u_maker', id), missing, 'no longer a member');
     assert.deepEqual(await rightsOf('u_maker', personal.id), ['see', 'change']);
   });
 

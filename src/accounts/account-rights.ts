@@ -4,12 +4,12 @@ import type { Db } from '#storage/store.ts';
 import { type Account, findAccount } from './account-store.ts';
 
 /**
- * What may be done with an account are three rights:
- * - see: that it is there, and how it is; everybody who may read what its owner has;
- * - use: put it into a source or workflow; members and admins of its owner (sources/check-accounts.ts asks for it: a
- *   source or workflow takes accounts of its own owner, in which whoever deploys it may write, and of the deployer);
- * - change: read its credentials, rename, replace and delete it, see who did so; who created it, as long as they are a
- *   member of its owner, and admins.
+ * There are three rights on an account:
+ * - see: that it exists, and its health; for every user who may read what its owner has;
+ * - use: put it into a source or workflow; for members and admins of its owner (sources/check-accounts.ts checks it: a
+ *   source or workflow takes accounts of its own owner, in which the deployer may write, and of the deployer);
+ * - change: read its credentials, rename, replace and delete it, see who did so; for the user who created it, as long as they are a
+ *   member of its owner, and for admins.
  */
 export function mayChange(owners: Ownership, caller: Caller, account: Account): boolean {
   const { owner_id: ownerId } = account;

@@ -22,7 +22,7 @@ import { AuditPruner } from './prune-audit.ts';
 import { AccountRefresher } from './refresh-account.ts';
 import { revokeGrant } from './revoke-grant.ts';
 
-/** The parts of connected accounts, put together: giving out credentials, keeping well, signing. */
+/** The services of connected accounts, assembled: reading credentials, health, and signing. */
 export class AccountService {
   readonly credentials: AccountCredentials;
   readonly checker: AccountChecker;

@@ -93,7 +93,7 @@ export async function selectAccounts(
   return pageOf(query, page);
 }
 
-/** The app of some account of the owner with this app id. What apps others have is nobody's business. */
+/** The app of some account of the owner with this app id. The apps of other owners are private. */
 export async function findAppSlug(db: Db, ownerId: string, appId: string): Promise<string | undefined> {
   const found = await db
     .selectFrom('accounts')
@@ -159,8 +159,8 @@ export async function endRefreshLeases(tx: Tx): Promise<void> {
 }
 
 /**
- * Makes `node` the one that refreshes the account until `untilMs`, unless another one is at it or its credentials changed
- * since. True: it is. A lease that was not given back (its node died) ends by itself.
+ * Makes `node` the one that refreshes the account until `untilMs`, unless another one does or its credentials changed
+ * since. True: this node has the lease. A lease that was not given back (its node died) ends by itself.
  */
 export async function takeRefreshLease(
   tx: Tx,
@@ -176,7 +176,7 @@ export async function takeRefreshLease(
       where.or([
         where('lease_until_ms', 'is', null),
         where('lease_until_ms', '<=', lease.nowMs),
-        // After a step back of the clock: no lease is that long, also when whoever took it looked at the clock after us.
+        // After a step back of the clock: no lease is that long, even if the other node read the clock after us.
         where('lease_until_ms', '>', 2 * lease.untilMs - lease.nowMs),
       ]),
     )
@@ -184,7 +184,7 @@ export async function takeRefreshLease(
   return numUpdatedRows > 0n;
 }
 
-/** The account is free for whoever refreshes it next, if `node` still has the lease. */
+/** Frees the account for its next refresh, if `node` still has the lease. */
 export async function giveBackLease(tx: Tx, id: string, node: string): Promise<void> {
   await tx
     .updateTable('accounts')

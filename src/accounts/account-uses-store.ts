@@ -106,13 +106,13 @@ export async function recordUse(
 }
 
 /**
- * Who got the credentials of an account and when, by UTC day, newest first; `name` is null for what is gone and
- * for a component of somebody else.
+ * Which source, workflow or component got the credentials of an account and when, by UTC day, newest first; `name` is null for what is gone and
+ * for a component of another owner.
  */
 export type RecordedUse = Pick<AccountUseTable, 'used_by' | 'day' | 'uses'> &
   Pick<AccountUseTable, 'first_used_at_ms' | 'last_used_at_ms'> & { name: string | null };
 
-/** What `ownerIds` own, what is gone, and components that were configured or run by themselves, whoever has them. */
+/** What `ownerIds` own, what is gone, and components that were configured or run by themselves, of any owner. */
 export async function recordedUses(
   db: Db,
   accountId: string,
@@ -149,7 +149,7 @@ export async function recordedUses(
   }));
 }
 
-/** Removes what was recorded before a time, at most `limit` rows. Answers how many. */
+/** Removes records from before a time, at most `limit` rows. Returns their number. */
 export async function removeUsesBefore(tx: Tx, ms: number, limit: number): Promise<number> {
   const rows = await tx
     .selectFrom('account_uses')
@@ -174,7 +174,7 @@ function dayOf(ms: number): string {
 
 /**
  * Takes the accounts that a user owns themselves out of the sources and workflows of a workspace. Every node that runs
- * these loads them anew, without. Answers the accounts.
+ * these reloads them without the accounts. Returns the accounts.
  */
 export async function endGrantsOf(tx: Tx, grant: { workspaceId: string; userId: string }): Promise<string[]> {
   const { workspaceId, userId } = grant;

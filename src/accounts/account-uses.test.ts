@@ -98,7 +98,7 @@ forEachStore((fixture) => {
     assert.deepEqual([sources.length, workflows.length], [1, 1]);
   });
 
-  test('uses are summed up by day, told of what is gone, and not of what belongs to others', async () => {
+  test('uses are summed up by day, also of what is gone, and not of what belongs to others', async () => {
     const account = await newAccount('u_1');
     await addSource('dc_mine', { ownerId: 'u_1', accounts: [] });
     await addSource('dc_theirs', { ownerId: 'o_2', accounts: [] });

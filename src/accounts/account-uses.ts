@@ -11,10 +11,10 @@ import {
   workflowsUsing,
 } from './account-uses-store.ts';
 
-/** Sources, workflows and days that are told of one account; the rest is counted. */
+/** Sources, workflows and days that are listed for one account; the rest is counted. */
 const listedMax = 100;
 
-/** What an account is put into, as somebody sees it who may read what `ownerIds` own. */
+/** Where an account is used, as seen by a user who may read what `ownerIds` own. */
 export interface AccountUses {
   sources: AccountUser[];
   workflows: AccountUser[];

@@ -16,11 +16,11 @@ const minute = 60_000;
 const hour = 60 * minute;
 /** After the 1st, 2nd, … test in a row that did not succeed; then daily. */
 const waitsMs = [minute, 5 * minute, 30 * minute, 2 * hour, 6 * hour, 24 * hour];
-/** A provider that could not be asked says nothing about an account, unless that goes on. */
+/** A provider that could not be asked says nothing about an account, unless that repeats. */
 const unreachableMax = 3;
 /** Credentials that are changed while they are tested are tested again, so often at most. */
 const attemptsMax = 3;
-/** Tests that people ask for, under way at once: in this process, and of accounts of one owner. */
+/** Maximum of simultaneous tests on request: in this process, and of accounts of one owner. */
 const askedAtOnceMax = 32;
 const askedAtOncePerOwnerMax = 4;
 /** One test takes no longer, most far less. */
@@ -40,15 +40,15 @@ export interface AccountCheckOptions {
   /** For OAuth 1 accounts. */
   signer: Pick<OAuth1Signer, 'header'>;
   health: HealthOptions;
-  /** Between tests of an account that works; 0: it is tested only when somebody asks. */
+  /** Between tests of an account that works; 0: it is tested only on request. */
   checkEveryMs: number;
   /** From 0 to 1. */
   random(): number;
 }
 
 /**
- * Tests accounts and writes what comes of it. A test that was begun with credentials that were changed meanwhile says
- * nothing about those of now, and is made again.
+ * Tests accounts and writes the results. A test that began with credentials that were changed meanwhile says
+ * nothing about the present ones, and is repeated.
  */
 export class AccountChecker {
   readonly #options: AccountCheckOptions;
@@ -69,7 +69,7 @@ export class AccountChecker {
     return checked;
   }
 
-  /** As `check`, when somebody asks for it. Throws CallerError `account_tests_busy` for one too many at once. */
+  /** As `check`, on the request of a user. Throws CallerError `account_tests_busy` when too many tests are under way. */
   async checkNow(account: Account, actor: Actor): Promise<Account | undefined> {
     const { owner_id: ownerId } = account;
     const ofOwner = this.#asked.get(ownerId) ?? 0;
@@ -95,7 +95,7 @@ export class AccountChecker {
     }
   }
 
-  /** Ends the tests under way; they leave nothing behind. Refreshes go on: a rotated token may be on its way. */
+  /** Ends the tests under way; they leave nothing behind. Refreshes continue: a rotated token may be on its way. */
   stop(): void {
     this.#stop.abort(new Error('the service stops'));
   }

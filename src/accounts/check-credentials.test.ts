@@ -42,7 +42,7 @@ describe('credentials that are brought along', () => {
     }
   });
 
-  test('are taken as they are for OAuth apps, with defaults, and for apps nobody described', () => {
+  test('are taken as they are for OAuth apps, with defaults, and for apps without a description', () => {
     const urls = { authorization_url: 'https://a.example/', token_url: 'https://a.example/' };
     const app = { slug: 'a', name: 'A', auth_type: 'oauth', custom_fields: fields, oauth: urls };
     assert.deepEqual(completeCredentials(parseApp(app), { token: 'x' }), { token: 'x', port: '5432' });

@@ -3,9 +3,9 @@ import type { AppDefinition } from './apps/app-definition.ts';
 import { fieldsOf, isBlank } from './apps/fill-template.ts';
 
 /**
- * The credentials of an account of `app` as they are stored: what was given, and the defaults of custom fields that were
- * not. An app with keys needs all its required fields; credentials of an OAuth app that are brought along, and those of
- * apps nobody described, are taken as they are. Throws CallerError `missing_parameter`, or `invalid_parameter` for a
+ * The credentials of an account of `app` as they are stored: the given ones, and the defaults of custom fields that were
+ * not. An app with keys needs all its required fields; credentials of an OAuth app that a caller sends, and those of
+ * apps without a description, are taken as they are. Throws CallerError `missing_parameter`, or `invalid_parameter` for a
  * custom field that is an object, naming `credentials.<field>`.
  */
 export function completeCredentials(

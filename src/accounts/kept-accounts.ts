@@ -14,7 +14,7 @@ import type { AccountRefresher } from './refresh-account.ts';
 
 const hourMs = 3_600_000;
 
-/** Everything that keeps accounts well: testing them when somebody asks, and refreshing and testing them when it is due. */
+/** Everything that keeps accounts healthy: tests on request, and refreshes and tests when they are due. */
 export class KeptAccounts {
   readonly checker: AccountChecker;
   readonly #keeper: AccountKeeper;

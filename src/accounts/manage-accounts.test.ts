@@ -196,7 +196,7 @@ for (const dialect of dialects) {
       await create({ app: 'linear_app' });
       assert.equal((await create({ app: appIdOf('linear_app') })).app_slug, 'linear_app');
       await assert.rejects(create({ app: appIdOf('never_seen') }), { code: 'invalid_parameter' });
-      // Nor is told that somebody else has accounts of an app that is in no catalogue.
+      // The answer does not reveal that another owner has accounts of an app that is in no catalogue.
       const stranger = newOwner();
       await assert.rejects(stranger.create({ app: appIdOf('linear_app') }), { code: 'invalid_parameter' });
       assert.match(appIdOf('linear_app'), /^app_[0-9A-Za-z]{12}$/);

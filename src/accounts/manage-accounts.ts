@@ -23,17 +23,17 @@ import { appIdOf, appNameOf, isAppId, isAppSlug } from './apps/app-id.ts';
 import { completeCredentials } from './check-credentials.ts';
 import { signingClient } from './signing-client.ts';
 
-/** Credentials of one account as JSON; keys, certificates and tokens are far smaller. */
+/** Maximum size of the credentials of one account as JSON; keys, certificates and tokens are far smaller. */
 const credentialsBytesMax = 64 * 1024;
 const nameCharactersMax = 200;
 
 export interface AccountOptions extends SealOptions {
-  /** What the catalogue knows of an app, by slug or app_ id; without it, nothing is known of any. */
+  /** Finds an app of the catalogue by slug or app_ id; absent: there is no catalogue. */
   findApp?(slugOrId: string, ownerIds: readonly string[], db?: Db): Promise<AppDefinition | undefined>;
 }
 
 /**
- * Connects an account with credentials that somebody brings along. `app` is a slug, or the `app_…` id of an app of the
+ * Connects an account with credentials from the caller. `app` is a slug, or the `app_…` id of an app of the
  * catalogue or one that the owner has accounts of already. Throws CallerError `invalid_parameter` or `missing_parameter` naming app,
  * name or credentials, and `oauth_client_missing`.
  */
@@ -58,7 +58,7 @@ export async function createAccount(
   });
 }
 
-/** What credentials are that were not got by a flow. Throws as `createAccount` does. */
+/** The credentials and grant of an account that was not connected by a flow. Throws as `createAccount` does. */
 async function broughtGrant(
   db: Db,
   brought: { app: AppDefinition | undefined; ownerId: string; credentials: Record<string, unknown> },
@@ -72,13 +72,13 @@ async function broughtGrant(
   };
 }
 
-/** Where the credentials of an account come from, and how long they are good. */
+/** Where the credentials of an account come from, and how long they are valid. */
 export interface AccountGrant {
   type: GrantType;
   /** oa_…, null for keys. */
   oauthClientId: string | null;
   scopes: readonly string[] | null;
-  /** Epoch ms; null: they do not end, or nobody said. */
+  /** Epoch ms; null: they do not end, or the caller did not say. */
   expiresAtMs: number | null;
   /** Epoch ms; null: never by itself. */
   nextRefreshAtMs: number | null;
@@ -121,7 +121,7 @@ export async function storeAccount(
     ...grantColumns(grant),
     last_refreshed_at_ms: null,
     ...wellColumns,
-    // Tested as soon as may be.
+    // The account is tested as soon as possible.
     next_check_at_ms: nowMs,
     created_at_ms: nowMs,
     updated_at_ms: nowMs,
@@ -130,7 +130,7 @@ export async function storeAccount(
   return row;
 }
 
-/** Puts new credentials in the place of those of an account, which is well again, whatever it was before. */
+/** Replaces the credentials of an account, which then counts as healthy, whatever it was before. */
 export async function replaceCredentials(
   tx: Tx,
   options: SealOptions,
@@ -148,7 +148,7 @@ export async function replaceCredentials(
     next_check_at_ms: nowMs,
     updated_at_ms: nowMs,
   };
-  // Also takes the account from a node that refreshes the old grant: what comes of it is not for this version.
+  // Also takes the lease from a node that refreshes the old grant: its result does not fit this version.
   const { version: _counted, ...columns } = changed;
   await changeAccount(tx, id, { ...columns, sealed, lease_node: null, lease_until_ms: null });
   await raiseVersion(tx, id);
@@ -167,7 +167,7 @@ function grantColumns(grant: AccountGrant) {
   };
 }
 
-/** Nothing is known against it. */
+/** The columns of an account without known problems. */
 const wellColumns = {
   refresh_failures: 0,
   healthy: 1,
@@ -190,7 +190,7 @@ export async function listAccounts(db: Db, filter: AccountFilter, page: PageRequ
   return selectAccounts(db, filter, page);
 }
 
-/** Renames an account or replaces its credentials; what is not given stays. Throws as create and get do. */
+/** Renames an account or replaces its credentials; what is not given stays. Throws as `createAccount` and `getAccount` do. */
 export async function updateAccount(
   tx: Tx,
   options: AccountOptions,

@@ -25,7 +25,7 @@ export function accountGrant(
   type: GrantType,
   client: OAuthClient,
   grant: Grant,
-  /** Those that were asked for: a provider that grants just these need not say so (RFC 6749, 5.1). */
+  /** The requested scopes: a provider that grants exactly these need not say so (RFC 6749, 5.1). */
   askedScopes: readonly string[],
   clock: Clock,
 ): AccountGrant {

@@ -25,7 +25,7 @@ export interface OAuth1SignerOptions {
   findClient(id: string): Promise<OAuthClient | undefined>;
 }
 
-/** What the signer sets itself, or takes from nobody: each may stand in a request once (RFC 5849, section 3.2). */
+/** Parameters that only the signer sets, or that are refused: each may be in a request once (RFC 5849, section 3.2). */
 const reservedNames: ReadonlySet<string> = new Set([
   'oauth_consumer_key',
   'oauth_token',
@@ -152,7 +152,7 @@ function isSame(given: unknown, own: unknown): boolean {
   return timingSafeEqual(digest(given), digest(own));
 }
 
-/** Of one length whatever the text, as the comparison wants it. */
+/** A digest has one length for any text, as the comparison in constant time needs. */
 function digest(text: string): Buffer {
   return createHash('sha256').update(text).digest();
 }

@@ -12,7 +12,7 @@ import type { Account } from './account-store.ts';
 /** Accounts whose credentials are got at the same time: each may have to be refreshed first. */
 const togetherMax = 10;
 
-/** Gives the credentials of accounts to people who may change these. That they were read is on disk before they are. */
+/** Returns the credentials of accounts to users who may change these. The audit entry is on disk before the credentials are returned. */
 export class CredentialReader {
   readonly #store: Pick<Store, 'read' | 'writes'>;
   readonly #credentials: Pick<AccountCredentials, 'read'>;
@@ -42,7 +42,7 @@ export class CredentialReader {
     throw notFound('account', id);
   }
 
-  /** Of those accounts that the caller may change; what cannot be opened is not among them, and the log says why. */
+  /** Credentials of those accounts that the caller may change; accounts that cannot be opened are left out, and the log says why. */
   async readSome(caller: Caller, accounts: readonly Account[]): Promise<Map<string, OpenedAccount>> {
     const owners = await ownersOf(this.#store.read, caller);
     const readable = accounts.filter((account) => mayChange(owners, caller, account));
@@ -66,7 +66,7 @@ export class CredentialReader {
     }
   }
 
-  /** Answers those that may be told: a refresh takes its time, and the right may have ended meanwhile. */
+  /** Returns the accounts that the caller may still read: the right may have ended during the refresh. */
   async #record(caller: Caller, opened: readonly OpenedAccount[]): Promise<readonly OpenedAccount[]> {
     if (opened.length === 0) return [];
     const nowMs = this.#clock.now();

@@ -191,7 +191,7 @@ forEachStore((fixture) => {
     ['answers garbage', { status: 200, body: '<html>not a token</html>' }],
     ['answers half a token', { status: 200, body: { token_type: 'Bearer' } }],
   ] as const) {
-    test(`a provider that ${what} is asked again later; the token goes on being used until it ends`, async () => {
+    test(`a provider that ${what} is asked again later; the token is used until it ends`, async () => {
       const { store } = fixture;
       const { credentials } = process('node_a', store);
       const account = await connect(store);
@@ -287,7 +287,7 @@ forEachStore((fixture) => {
     assert.equal(server.receiver.requests.length, 1);
   });
 
-  test('who holds the token of an account that is found dead asks again, and is told', async () => {
+  test('a holder of the token of an account that is found dead asks again, and gets the error', async () => {
     const { store } = fixture;
     const { refresher, credentials } = process('node_a', store);
     const account = await connect(store);
@@ -307,7 +307,7 @@ forEachStore((fixture) => {
     const account = await connect(store);
     clock.step(0.95 * hourMs);
     server.failure = { status: 401, body: { error: 'invalid_client' } };
-    // The token has not ended, so it goes on being used.
+    // The token has not ended, so it is still used.
     await credentials.use(account.id, [ownerId], 'dc_1');
     const ill = await now(store, account);
     assert.deepEqual({ healthy: ill.healthy, dead: ill.dead }, { healthy: 0, dead: 0 });
@@ -401,7 +401,7 @@ forEachStore((fixture) => {
     const { store } = fixture;
     const account = await connect(store);
     clock.step(hourMs);
-    // What it leaves: the lease, and perhaps a request that nobody heard the answer of.
+    // It leaves the lease, and perhaps a request whose answer was not read.
     await store.transaction((tx) =>
       changeAccount(tx, account.id, { lease_node: 'node_dead', lease_until_ms: clock.now() + 30_000 }),
     );
@@ -442,7 +442,7 @@ forEachStore((fixture) => {
     assert.equal(await take('node_b', account.version), true);
   });
 
-  test('a provider that is slow holds nobody up while the token is good', async () => {
+  test('a provider that is slow holds no caller up while the token is good', async () => {
     const { store } = fixture;
     const { credentials } = process('node_a', store);
     const account = await connect(store);
@@ -503,7 +503,7 @@ forEachStore((fixture) => {
     assert.equal((await now(store, account)).dead, 1);
   });
 
-  test('credentials that cannot be opened hold nobody up: the lease is given back', async () => {
+  test('credentials that cannot be opened hold no caller up: the lease is given back', async () => {
     const { store } = fixture;
     const { credentials } = process('node_a', store);
     const account = await connect(store);
@@ -535,7 +535,7 @@ forEachStore((fixture) => {
     isAway = true;
     gate.resolve();
     await assert.rejects(using, { code: 'storage_full' });
-    // Whoever asks meanwhile is refused, and nothing that is spent is sent.
+    // Callers that ask meanwhile are refused, and no spent token is sent.
     await assert.rejects(credentials.use(account.id, [ownerId], 'dc_1'), { code: 'storage_full' });
     const gainedAtMs = clock.now();
     clock.step(60_000);

@@ -44,11 +44,11 @@ interface UnstoredGrant {
   atMs: number;
 }
 
-/** What became of the health of an account. */
+/** The health of an account after a refresh. */
 export interface Health {
   healthy: boolean;
   dead: boolean;
-  /** For people, without secrets; null: nothing is wrong. */
+  /** Shown to users, without secrets; null: nothing is wrong. */
   error: string | null;
 }
 
@@ -74,7 +74,7 @@ export interface RefreshOptions {
 
 /**
  * Gets new access tokens. One refresh of an account at a time, in this process (callers share the promise) and in all
- * (a lease in its row). What comes of it is stored only over the version that it began with, so that whoever connects
+ * (a lease in its row). The result is stored only over the version that it began with, so that a user who connects
  * the account meanwhile wins, and a process that slept through its lease destroys nothing. A refresh that fails deletes
  * nothing, ever: rotating refresh tokens have been lost elsewhere by losers who cleaned up.
  */
@@ -145,7 +145,7 @@ export class AccountRefresher {
       grant = await this.#ask(account, credentials);
     } catch (error) {
       if (!(error instanceof GrantError)) {
-        // Nothing came of it, so nobody need wait for the lease to end; that the store is why is no reason to say more.
+        // The refresh failed, so other nodes need not wait for the lease to end; a failure of the store was reported already.
         await store.transaction((tx) => giveBackLease(tx, account.id, node)).catch(() => {});
         throw error;
       }
@@ -229,7 +229,7 @@ export class AccountRefresher {
         lease_node: null,
         lease_until_ms: null,
         ...(grant.scopes !== undefined && { authorized_scopes: JSON.stringify(grant.scopes) }),
-        // An account that was ill is well when a test says so.
+        // An unhealthy account becomes healthy by a test.
         ...(account.healthy === 0 && { next_check_at_ms: nowMs }),
       });
       if (!isStored) return undefined;
@@ -270,7 +270,7 @@ export class AccountRefresher {
       });
       const now = isStored ? await findAccount(tx, account.id) : undefined;
       if (now === undefined) return undefined;
-      // Who holds its credentials asks again, and is told: until their token ends nothing else would.
+      // Runs that hold its credentials ask again and get the error; otherwise they would use the token until it ends.
       if (isDead) await raiseRevisionsOf(tx, account.id);
       return this.#options.changeHealth(tx, now, {
         // What a provider that is away for a moment says about the account: nothing, while its token is good.

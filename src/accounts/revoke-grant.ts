@@ -8,15 +8,15 @@ import type { AppDefinition } from './apps/app-definition.ts';
 import type { TokenEndpoint } from './oauth/grant.ts';
 import { openClient } from './oauth/manage-oauth-clients.ts';
 
-/** Of a client with more accounts than this nothing is revoked: it would take too long to see that nobody else is hit. */
+/** A client with more accounts than this is not revoked: it would take too long to check that no other account is affected. */
 const accountsMax = 200;
 
 /**
- * Tells the provider that the tokens of an account that was deleted are not needed any more. After the commit, and as
- * well as it goes: resolves whatever happens, and the log has what went wrong. `credentials` were opened before.
+ * Tells the provider that the tokens of an account that was deleted are no longer needed. Called after the commit; it does its best
+ * and resolves whatever happens, and the log has what went wrong. `credentials` were opened before.
  *
- * Many providers end everything that the same person granted to the same client, so nothing is revoked while another
- * account of that person is left.
+ * Many providers end everything that the same user granted to the same client, so nothing is revoked while another
+ * account of that user is left.
  */
 export async function revokeGrant(
   options: {
@@ -38,7 +38,7 @@ export async function revokeGrant(
     if (client === undefined || (await isSharedWithOthers(db, vault, account, credentials))) return;
     const context = { app, client, fields: credentials };
     const { oauth_refresh_token: refreshToken, oauth_access_token: accessToken } = credentials;
-    // The refresh token first: with it goes, at most providers, every token that came of it.
+    // The refresh token is revoked first: at most providers that revokes every token derived from it.
     if (typeof refreshToken === 'string' && refreshToken !== '')
       await tokens.revoke(context, { token: refreshToken, hint: 'refresh_token' });
     if (typeof accessToken === 'string' && accessToken !== '')
@@ -64,7 +64,7 @@ async function isSharedWithOthers(
   for (const { id, owner_id: ownerId, sealed } of others) {
     if (id === account.id) continue;
     const other = await openObject(db, vault, { ownerId, id, sealed });
-    // Nobody knows whose it is: it may be the same person.
+    // The user is unknown: it may be the same one.
     if (uid === undefined || other.oauth_uid === undefined || other.oauth_uid === uid) return true;
   }
   return false;

@@ -4,9 +4,9 @@ import type { AppDefinition } from './apps/app-definition.ts';
 import { findClientOf, type OAuthClientRow } from './oauth/oauth-client-store.ts';
 
 /**
- * The OAuth client that credentials belong to which somebody brings along instead of connecting in a browser: the token
- * and token secret of an OAuth 1 app are worth something only together with the client they were given to, whose secret
- * signs for them. Undefined: they are keys, good as they are. Throws CallerError `oauth_client_missing`.
+ * The OAuth client of credentials that a caller sends instead of connecting in a browser: the token
+ * and token secret of an OAuth 1 app are valid only together with the client they were issued to, whose secret
+ * signs for them. Undefined: they are keys, which need no client. Throws CallerError `oauth_client_missing`.
  */
 export async function signingClient(
   db: Db,

@@ -3,7 +3,7 @@ import type { Settings } from '#config/settings.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Store } from '#storage/store.ts';
 
-/** What a command says when it is done: `data` for machines, `lines` for people. */
+/** The output of a command: `data` for programs, `lines` for users. */
 export interface AdminAnswer {
   data: unknown;
   lines: string[];
@@ -33,7 +33,7 @@ export type Options = Partial<Record<OptionName, string>>;
 interface CommandWords {
   /** What follows the command's name, as the help text shows it. */
   argument?: { name: string; isRequired: boolean };
-  /** Option and what stands for its value in the help text; '': it has none, and is 'true' where it was given. */
+  /** An option and the placeholder of its value in the help text; '': it has no value, and is 'true' when it is given. */
   required: Partial<Record<OptionName, string>>;
   optional: Partial<Record<OptionName, string>>;
   summary: string;
@@ -58,18 +58,18 @@ export interface AdminContext extends OfflineContext {
 
 export interface OfflineContext {
   clock: Clock;
-  /** Of this program. */
+  /** The version of this program. */
   version: string;
   settings: Settings;
   /** For npm's own configuration. */
   environment: Readonly<Record<string, string | undefined>>;
   /** The current working directory, which relative paths start from. */
   folder: string;
-  /** Says what is done so far, to people only. */
+  /** Reports progress, with text output only. */
   progress(line: string): void;
-  /** How far long work has come: one line that is written over, where a person looks. */
+  /** Progress of long work: one line that is overwritten, on terminals only. */
   status(line: string): void;
-  /** Whether somebody is there who can be asked. */
+  /** Whether there is a terminal at which questions can be asked. */
   isInteractive: boolean;
 }
 

@@ -4,7 +4,7 @@ import { parseArgs } from 'node:util';
 import type { BundleForm } from '#components/build-component.ts';
 import { UsageError } from './admin-command-line.ts';
 
-/** What `npm run corpus` is asked for. */
+/** The options of `npm run corpus`. */
 export interface CorpusRequest {
   packages: string[];
   only: RegExp | undefined;
@@ -16,7 +16,7 @@ export interface CorpusRequest {
   /** File for the table. */
   output: string | undefined;
   json: boolean;
-  /** Takes nothing from what earlier runs built. */
+  /** Ignores what earlier runs built. */
   rebuild: boolean;
   help: boolean;
 }

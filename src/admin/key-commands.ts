@@ -58,7 +58,7 @@ export const keyCommands: AdminCommands = {
           next,
         },
         lines: [
-          `The master key is ${masterKeyId} now; ${rewrapped} data keys were wrapped anew.`,
+          `The master key is ${masterKeyId} now; ${rewrapped} data keys were rewrapped.`,
           ...lost.map(
             ({ ownerId, keyId }) => `Data key ${keyId} of ${ownerId} is damaged, and was left as it is.`,
           ),
@@ -70,7 +70,7 @@ export const keyCommands: AdminCommands = {
   'keys rotate-data': {
     required: {},
     optional: { owner: '<u_… or o_…>' },
-    summary: 'new data keys, and everything sealed anew. To continue after an interruption, run it again',
+    summary: 'new data keys, and everything resealed. To continue after an interruption, run it again',
     api: null,
     run: async ({ store, clock, settings, progress }, { owner = null }) => {
       const vault = await configuredVault(settings);
@@ -80,7 +80,7 @@ export const keyCommands: AdminCommands = {
       return {
         data: { owner_id: owner, new_keys: newKeys, resealed, retired, removed, unopened },
         lines: [
-          `${newKeys} data keys were made; ${resealed} values were sealed anew.`,
+          `${newKeys} data keys were made; ${resealed} values were resealed.`,
           `${retired} old keys are retired: a rotation an hour from now removes them. ${removed} were removed.`,
           ...unopened.map((place) => `Could not be opened, and was left as it is: ${place}`),
         ],

@@ -7,21 +7,21 @@ export interface FolderFile {
   usedMs: number;
 }
 
-/** Files below a folder, the least recently used first. A file that goes meanwhile is left out. */
+/** Files below a folder, the least recently used first. A file that is removed meanwhile is left out. */
 export async function filesByUse(folder: string, isOne: (name: string) => boolean = () => true) {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => []);
   const files: FolderFile[] = [];
   for (const entry of entries.filter((one) => one.isFile() && isOne(one.name))) {
     const file = join(entry.parentPath, entry.name);
     const known = await stat(file).catch(() => null);
-    // Reading a file counts where the disk keeps the time of it.
+    // Reading a file counts as use where the file system records access times.
     if (known !== null)
       files.push({ file, bytes: known.size, usedMs: Math.max(known.mtimeMs, known.atimeMs) });
   }
   return files.sort((a, b) => a.usedMs - b.usedMs);
 }
 
-/** Removes the first of these files until the rest takes no more than `bytesMax`. Answers how many bytes went. */
+/** Removes the first of these files until the rest takes no more than `bytesMax`. Returns the number of bytes removed. */
 export async function removeBeyond(files: readonly FolderFile[], bytesMax: number): Promise<number> {
   const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
   let removed = 0;

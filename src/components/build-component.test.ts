@@ -257,7 +257,7 @@ describe('what a component may not import', () => {
     });
   }
 
-  test('files of the machine are not bundled as text, JSON or by a pattern, and their content is not told', async () => {
+  test('files of the machine are not bundled as text, JSON or by a pattern, and their content is not revealed', async () => {
     for (const code of [
       'import x from "/etc/passwd" with { type: "text" }; export default { x }',
       'import x from "../../../../../../etc/passwd" with { type: "text" }; export default { x }',
@@ -391,7 +391,7 @@ describe('a component at a URL', () => {
   });
 });
 
-test('a component that takes too much CPU time to build is told so', async () => {
+test('a component that takes too much CPU time to build is refused with that reason', async () => {
   const few = await newBuilder({ cache: 'cpu', limits: { cpuMs: 300 } });
   const lines = Array.from({ length: 80_000 }, (_, n) => `export const f${n} = (a) => a + ${n};`);
   try {
@@ -430,7 +430,7 @@ async function writeTree(root: string, files: Record<string, string>): Promise<v
 
 describe('npm packages', () => {
   let registry: Awaited<ReturnType<typeof startNpmRegistry>>;
-  /** Of this registry; a test publishes packages with names of its own. */
+  /** A builder with this registry; a test publishes packages with names of its own. */
   let hers: ComponentBuilder;
 
   before(async () => {
@@ -581,7 +581,7 @@ describe('npm packages', () => {
         },
       );
       assert.doesNotMatch(outcome, /TOP-SECRET/);
-      // What npm is told by a require that fails is the specifier; where the build ran is nobody's business.
+      // A failing require reports the specifier to npm; it must not reveal where the build ran.
       assert.doesNotMatch(outcome.replaceAll(secret, ''), new RegExp(folder.path));
     }
     const found = await readdir(folder.path, { recursive: true });

@@ -57,12 +57,12 @@ export interface BuildOptions {
   ownerId: string;
   /** Absent: inline where that can work. */
   form?: BundleForm;
-  /** Of the form 'tree': packages whose native addon something stands in for, where addons are refused. */
+  /** In the form 'tree': packages whose native addon is replaced by a stand-in where addons are refused. */
   standIns?: readonly string[];
   /** Takes no bundle of an earlier build. */
   rebuild?: boolean;
   /**
-   * Of the form 'tree': has all packages that the package.json above declares, as other components of it do that are
+   * In the form 'tree': has all packages that the package.json above declares, as other components of it do that are
    * built too; where they can be had.
    */
   allDeclared?: boolean;
@@ -74,8 +74,8 @@ export interface BuildOptions {
  * it imports where it runs (tree), when they read files beside themselves or are too large for one text. Promises:
  * - the same tree with the same lock gives the same bundle, and is bundled once per owner;
  * - nothing of the component is evaluated here, no script of a package runs, nothing but the registry is connected to
- *   besides what `fetchText` allows, and nothing outside the build's folder ends up in a bundle;
- * - a build takes no more than `cpuMs` and `deadlineMs`, installing its packages as much again, and after `close` no process or build folder of ours is left.
+ *   apart from what `fetchText` allows, and nothing outside the build's folder ends up in a bundle;
+ * - a build takes no more than `cpuMs` and `deadlineMs`, installing its packages as much again, and after `close` none of its processes or build folders is left.
  *
  * Rejects with `CallerError` (invalid_component_code, unsupported_specifier, package_not_found, package_refused,
  * component_url_unreachable, component_too_large, native_addon, build_timeout) or `UnavailableError`
@@ -131,7 +131,7 @@ class ProcessBuilder implements ComponentBuilder {
   readonly #trees: PackageTrees;
   readonly #installers: WarmInstallers;
   readonly #closing = new AbortController();
-  /** Builds that run now, by owner and source: the same one asked for twice is built once. */
+  /** Builds that run now, by owner and source: two requests for the same one share a build. */
   readonly #running = new Map<
     string,
     { result: Promise<BuiltBundle>; stop: AbortController; waiters: number }
@@ -314,7 +314,7 @@ class ProcessBuilder implements ComponentBuilder {
     if (fresh !== null) return fresh;
     const { packagesMax, packageFilesMax, packageBytesMax } = this.#limits;
     const install: InstallTree = async (folder, signal, place) => {
-      // Of its own: other builds may wait for the same packages.
+      // The install has a time limit of its own: other builds may wait for the same packages.
       const time = this.#timeFor('installing the npm packages of the component', signal);
       const request = {
         ...{ type: 'install' as const, folder, nowMs: this.#clock.now() },
@@ -467,7 +467,7 @@ class ProcessBuilder implements ComponentBuilder {
 
 type Needs = Extract<BundlerOutput, { type: 'needs' }>;
 
-/** As many as people declare for components; a checkout of everything has more. */
+/** Maximum of packages declared for a component; a checkout of a whole registry declares more. */
 const togetherMax = 100;
 
 /** What one component needs and what is declared beside it; undefined where that is too much. */
@@ -485,7 +485,7 @@ type Bundled = { code: string; format: BundleFormat };
 interface Build extends BuildInput {
   allDeclared: boolean;
   time: BuildTime;
-  /** Of `time`. */
+  /** The signal of `time`. */
   signal: AbortSignal;
   buildsFolder: string;
 }

@@ -20,7 +20,7 @@ function timedBuild(t: TestContext) {
   return { time, cpu, stop, messageOf };
 }
 
-test('a build that gets little of the processor goes on, one that has used its CPU time ends', (t) => {
+test('a build that gets little of the processor continues, one that has used its CPU time ends', (t) => {
   const { time, cpu, messageOf } = timedBuild(t);
   const endWatch = time.watch(1);
   t.mock.timers.tick(59_000);
@@ -86,7 +86,7 @@ test('a build that waits for the network or hangs ends with its deadline, apart 
   endWatch();
 });
 
-test('a build that nobody waits for ends with that reason', (t) => {
+test('a build that no caller waits for ends with that reason', (t) => {
   const { time, stop, messageOf } = timedBuild(t);
   stop.abort(new Error('nobody waits'));
   assert.throws(messageOf, /nobody waits/);

@@ -43,7 +43,7 @@ export class BuildTime {
     this.restart();
   }
 
-  /** Starts the wall time anew. */
+  /** Restarts the wall time. */
   restart(): void {
     this.pause();
     const { deadlineMs } = this.#limits;

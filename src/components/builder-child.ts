@@ -24,7 +24,7 @@ export const projectModules = dirname(
 
 /**
  * All of these processes get no environment but a home folder, no addons, no inspector, a bounded heap, and of the permission model
- * only what is listed here. The bundler reads packages that nobody vetted but has no network, and neither has the scanner;
+ * only what is listed here. The bundler reads unvetted packages but has no network, and neither has the scanner;
  * the installer has the network (limited to the registry, `limit-builder.ts`) but cannot start programs. None evaluates a
  * line of foreign code. esbuild's own program is outside Node's permission model: it gets file contents from the bundler
  * and opens no module itself (`bundle-component.ts`); it does look at the names of files and at package.json when it
@@ -192,7 +192,7 @@ export class BuilderChild<Output> {
     }
   }
 
-  /** Answers when the process is gone, with what it said on stderr. */
+  /** Resolves when the process has ended, with its output on stderr. */
   async stop(): Promise<string> {
     const { exitCode, signalCode } = this.#process;
     if (exitCode === null && signalCode === null) this.#process.kill('SIGKILL');

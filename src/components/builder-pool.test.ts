@@ -59,7 +59,7 @@ test('a process is gone before the next starts when its use failed or left it in
   ]);
 });
 
-test('a use that comes when too many wait is told how many, and those that wait have their turn', async () => {
+test('a use that comes when too many wait is refused with their number, and those that wait have their turn', async () => {
   const { pool, logged } = watchedPool();
   const { promise, resolve } = Promise.withResolvers<void>();
   const first = pool.use(() => promise);
@@ -83,7 +83,7 @@ test('a use that comes when too many wait is told how many, and those that wait 
   await pool.close();
 });
 
-test('a use leaves the line when nobody waits for it, or when it has waited too long', async (t) => {
+test('a use leaves the line when no caller waits for it, or when it has waited too long', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const { pool } = watchedPool();
   const { promise, resolve } = Promise.withResolvers<void>();

@@ -23,7 +23,7 @@ interface Slot<P> {
 /** A use waits in line for this long at most; a caller of the API would rather try again. */
 const defaultWaitMaxMs = 5 * 60_000;
 
-/** All owners together may have so many times `waitingMax` in line: what one has there is not in the way of the first of another. */
+/** All owners together may have `waitingMax` waiting uses times this number, so that those of one do not block the first of another. */
 const linesMax = 4;
 
 interface Waiting {
@@ -35,7 +35,7 @@ interface Waiting {
 interface PoolOptions<P> {
   start: () => Promise<P>;
   concurrency: number;
-  /** Of one owner. */
+  /** Maximum of waiting uses of one owner. */
   waitingMax: number;
   waitMaxMs?: number;
   /** The subject of the messages about the line: `components wait to be built`. */
@@ -44,7 +44,7 @@ interface PoolOptions<P> {
 }
 
 interface UseOptions {
-  /** Whose turn it is; absent: all such uses are of one owner. */
+  /** The owner whose turn the use takes; absent: all such uses count as those of one owner. */
   ownerId?: string;
   /** Says that the process is not to blame for an error. */
   isReusableAfter?: (error: unknown) => boolean;
@@ -113,7 +113,7 @@ export class BuilderPool<P extends WarmProcess> {
     }
   }
 
-  /** Ends the processes that nobody uses; call it when all uses have ended. */
+  /** Ends the unused processes; call it when all uses have ended. */
   async close(): Promise<void> {
     const slots = this.#idle.splice(0);
     for (const slot of slots) clearTimeout(slot.idleTimer);

@@ -7,7 +7,7 @@ import { providedFolder } from './bundler-process.ts';
 /** Counted up when the same input gives another bundle. */
 const builderVersion = 6;
 
-/** A hash of everything besides the component that decides what its bundle is: options, esbuild, the modules that we provide. */
+/** A hash of everything other than the component that decides what its bundle is: options, esbuild, the modules that we provide. */
 export async function readBuilderVersion(options: {
   hasPackageFolders: boolean;
   hasAddons: boolean;

@@ -23,7 +23,7 @@ before(async () => {
 });
 after(() => folder?.remove());
 
-/** Of a builder process that somebody has got hold of, without Node's permissions: those would be a second line. */
+/** The command of a builder process taken over by an attacker, without Node's permissions: those would be a second line. */
 function command(walls: BuilderWalls, code: string): [string, string[]] {
   const grant = { read: [place('readable')], write: [place('granted')], startsPrograms: true };
   return walls.command({ ...grant, cwd: place('granted') }, ['-e', code]);
@@ -89,6 +89,6 @@ test('a program that a builder process starts ends with it', { skip }, async () 
   const child = spawn(file, args, { cwd: place('granted'), env: {}, stdio: ['ignore', 'pipe', 'inherit'] });
   await once(child.stdout, 'data');
   child.kill('SIGKILL');
-  // The output ends when nobody has it any more.
+  // The output ends when no process has it open.
   await once(child.stdout.resume(), 'end');
 });

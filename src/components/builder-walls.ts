@@ -19,7 +19,7 @@ const devices = ['null', 'zero', 'random', 'urandom'].map((name) => `/dev/${name
  * and a root with Node, the program, and what the process is granted, by the same paths as outside. They have no filter of system
  * calls, since esbuild is a program that the bundler starts.
  *
- * Made before the sandbox is, and told by it what works here.
+ * It is made before the sandbox, which then reports what works here.
  */
 export class BuilderWalls {
   #programs: KernelPrograms | undefined;

@@ -29,8 +29,8 @@ function resolutionKey(key: string): string {
 }
 
 /**
- * Bundles on disk, by owner and content. The owner is in the folder and in every key: nobody's build is answered from
- * what another made. Written under another name and renamed, so a crash leaves a whole entry or none; an entry that
+ * Bundles on disk, by owner and content. The owner is in the folder and in every key: no build is answered from
+ * what another owner made. Written under another name and renamed, so a crash leaves a whole entry or none; an entry that
  * does not fit its own hash counts as missing.
  */
 export class BundleCache {
@@ -54,7 +54,7 @@ export class BundleCache {
     return this.#write(ownerId, keys, entry);
   }
 
-  /** The versions that packages resolved to; `key` says what was asked for. */
+  /** The versions that packages resolved to; `key` identifies the request. */
   findResolution(ownerId: string, key: string): Promise<CachedResolution | null> {
     return this.#read<CachedResolution>(ownerId, resolutionKey(key), ({ installed }) => {
       return typeof installed.lockfile === 'string';

@@ -18,9 +18,9 @@ export function unwrapId(value: unknown): unknown {
 }
 
 /**
- * Whether a value of another type than the prop's may stand there because its options give such ones: a static option
- * itself; for options that only the code knows, of a prop that is text, what options are besides texts (ids that are numbers,
- * objects), since which ones there were is not known any more.
+ * Whether a value of another type than the prop's is valid because its options have such values: a static option
+ * itself; for options that only the code knows, of a prop that is text, what options are other than texts (ids that are numbers,
+ * objects), since the options offered then are no longer known.
  */
 export function isOption(definition: PropDefinition, type: string, value: unknown): boolean {
   if (definition.remoteOptions === true)

@@ -1,7 +1,7 @@
 export const componentTypes = ['source', 'action', 'app'] as const;
 export type ComponentType = (typeof componentTypes)[number];
 
-/** What evaluating a component tells about it: everything but its functions. Made inside the sandbox. */
+/** The result of evaluating a component: everything but its functions. Made inside the sandbox. */
 export interface ComponentShape {
   type: ComponentType;
   key?: string;

@@ -1,5 +1,5 @@
 /**
- * The address of the text behind an address that people copy: pages of a file on GitHub and GitLab become the raw
+ * The URL of the source text for a URL that users copy: pages of a file on GitHub and GitLab become the raw
  * file. `github.com/<owner>/<repository>/<path>` without `blob/<branch>` means the default branch.
  */
 export function rawFileUrl(address: string): string {

@@ -104,13 +104,13 @@ export async function recordUsesUnderWay(
 export interface UnusedComponents {
   /** Last used before then. */
   beforeMs: number;
-  /** Of this owner alone, those beyond its `keep` last used ones. */
+  /** Restricts the result to those of this owner beyond its `keep` last used ones. */
   beyond?: { ownerId: string; keep: number };
   limit: number;
   instanceOwnerId: string;
 }
 
-/** Removes components that nothing uses, with the bundles that only they had. Answers how many. */
+/** Removes components that nothing uses, with the bundles that only they had. Returns their number. */
 export async function removeUnused(tx: Tx, unused: UnusedComponents): Promise<number> {
   const { beforeMs, beyond, limit, instanceOwnerId } = unused;
   const removed = await tx

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 
 /** Files linked at a time. */
 const filesAtATime = 64;
-/** Another disk, one without links, or one that allows only so many of a file. */
+/** The target is another disk, one without hard links, or one that limits their number per file. */
 const noLinkCodes = new Set(['EXDEV', 'EPERM', 'EMLINK', 'ENOTSUP']);
 
 /**

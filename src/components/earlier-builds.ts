@@ -6,7 +6,7 @@ import type { BuiltBundle } from './built-bundle.ts';
 import { type BundleCache, type CachedResolution, sha256 } from './bundle-cache.ts';
 import type { OwnFiles } from './own-files.ts';
 
-/** What decides the bundle of a build, besides its packages. */
+/** What decides the bundle of a build, apart from its packages. */
 export interface BuildInput {
   own: OwnFiles;
   ownerId: string;
@@ -14,7 +14,7 @@ export interface BuildInput {
   form: BundleForm | undefined;
   standIns: readonly string[];
   language: string | undefined;
-  /** Of the builder (`readBuilderVersion`). */
+  /** The version of the builder (`readBuilderVersion`). */
   version: string;
   /** Takes no bundle of an earlier build. */
   rebuild: boolean;

@@ -40,7 +40,7 @@ const at = 'https://files.example/components';
 const raw = 'https://raw.githubusercontent.com';
 /** A component that returns the value of an expression, as an ES module. */
 const esm = (value: string) => `export default { type: "action", async run() { return ${value}; } };`;
-/** An ES module that returns what tells whether it is strict, and more. */
+/** An ES module that returns whether it is strict, and more. */
 const strictness = (more: string) =>
   `function mine() { return typeof this; } function undeclared() { try { undeclaredOfMine = 1; } catch (error) { return error.name; } }
    export default { type: "action", async run() { return [mine(), undeclared(), ${more}]; } };`;

@@ -75,7 +75,7 @@ describe('a registry whose certificate a private authority signed', () => {
     assert.deepEqual(await reach({ NODE_EXTRA_CA_CERTS: authority }, other), ['reached', 'reached']);
   });
 
-  test('is reached with that authority besides those that npm is configured with', async () => {
+  test('is reached with that authority in addition to those that npm is configured with', async () => {
     assert.deepEqual(await reach({ npm_config_cafile: other }, authority), ['reached', 'reached']);
   });
 

@@ -6,7 +6,7 @@ import { defaultRegistry } from './builder/default-registry.ts';
 
 export type { NpmConfig };
 
-/** Where npm keeps its global configuration besides its own prefix. */
+/** Where npm keeps its global configuration, apart from its own prefix. */
 const globalFiles = ['/usr/local/etc/npmrc', '/usr/etc/npmrc', '/etc/npmrc'];
 
 /** Keys that belong to a registry: sent only to it. */
@@ -16,7 +16,7 @@ const credentialPattern = /^(?:\/\/.+:(?:_authToken|_auth|username|_password|ema
  * What npm would install with for this user: registry, authorities, proxy and credentials, from the environment
  * (`npm_config_…`), the user's .npmrc and the global one, in this order. Files that are not there are passed over;
  * a `cafile` or `extraCaFile` that cannot be read is an error, since every install would fail without a visible reason.
- * `extraCaFile` (MILLRACE_EXTRA_CA) and NODE_EXTRA_CA_CERTS count besides the authorities of npm.
+ * `extraCaFile` (MILLRACE_EXTRA_CA) and NODE_EXTRA_CA_CERTS are trusted in addition to the authorities of npm.
  */
 export async function readNpmConfig(
   environment: Readonly<Record<string, string | undefined>>,
@@ -43,7 +43,7 @@ export async function readNpmConfig(
   if (caFile !== undefined && caFile !== '' && caFile !== 'null') ca.push(await readFile(caFile, 'utf8'));
   const extraCa = extraCaFile === '' ? [] : certificatesIn(await readFile(extraCaFile, 'utf8'));
   const ofNode = environment.NODE_EXTRA_CA_CERTS ?? '';
-  // As Node itself, which goes on without it.
+  // Like Node itself, which continues without it.
   if (ofNode !== '') extraCa.push(...certificatesIn(await readFile(ofNode, 'utf8').catch(() => '')));
   return {
     registry: withSlash(settings.registry ?? defaultRegistry),

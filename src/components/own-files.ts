@@ -19,7 +19,7 @@ export interface OwnFileLimits {
   requestsMax: number;
 }
 
-/** What a component is made of besides npm packages, found file by file while it is bundled. */
+/** What a component is made of apart from npm packages, found file by file while it is bundled. */
 export interface OwnFiles {
   entry(): Promise<OwnFile>;
   /** The file behind an import, or null; `CallerError` when it may not be imported. */
@@ -169,7 +169,7 @@ export function storedFiles(path: string, read: ReadStored, limits: OwnFileLimit
   );
 }
 
-/** Of an import in a tree of files with an upper end. */
+/** The address of an import in a tree of files that has a root. */
 function addressInTree(importer: string, specifier: string): string {
   if (/^https?:/i.test(specifier)) throw unsupportedUrl(specifier);
   const address = posix.normalize(posix.join(posix.dirname(importer), specifier));

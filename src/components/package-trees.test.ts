@@ -45,7 +45,7 @@ test('what needs the same packages shares one install, at the same time and afte
   assert.equal(installs, 2);
 });
 
-test('ranges are resolved anew after a while, and the older tree goes', async () => {
+test('ranges are resolved again after a while, and the older tree goes', async () => {
   const first = await folderOf('a');
   clock.step(maxAgeMs);
   assert.notEqual(await folderOf('a'), first);
@@ -53,7 +53,7 @@ test('ranges are resolved anew after a while, and the older tree goes', async ()
   assert.ok(!existsSync(first));
 });
 
-test('an install that fails is told to all that wait for it, and tried again by the next', async () => {
+test('an install that fails is reported to all that wait for it, and tried again by the next', async () => {
   const fails: InstallTree = async () => {
     installs += 1;
     throw new Error('no such package');
@@ -67,7 +67,7 @@ test('an install that fails is told to all that wait for it, and tried again by 
   assert.ok(existsSync(await folderOf('a')));
 });
 
-test('an install goes on while somebody waits for it, and ends when nobody does', async () => {
+test('an install continues while a build waits for it, and ends when none does', async () => {
   const started = new Deferred<void>();
   const done = new Deferred<void>();
   let stopped: AbortSignal = never;
@@ -91,10 +91,10 @@ test('an install goes on while somebody waits for it, and ends when nobody does'
   assert.equal(stopped.aborted, true);
   done.resolve();
   await folderOf('a');
-  assert.equal(installs, 2, 'what nobody waited for is not handed out');
+  assert.equal(installs, 2, 'an install that no build waited for is not handed out');
 });
 
-test('of trees that nobody uses only a few stay, those used last', async () => {
+test('of unused trees only a few stay, those used last', async () => {
   const folders: string[] = [];
   for (const key of ['a', 'b', 'c', 'd', 'e']) folders.push(await folderOf(key));
   assert.equal(await folderOf('e'), folders[4]);

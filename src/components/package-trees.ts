@@ -6,18 +6,18 @@ import type { Logger } from '#lib/logger.ts';
 import type { Installed } from './builder/install-packages.ts';
 import { sha256 } from './bundle-cache.ts';
 
-/** Trees that nobody uses and that are kept for the next build; each takes up to what one install may. */
+/** Unused trees that are kept for the next build; each takes up to what one install may. */
 const idleTreesMax = 4;
 /** A tree waits this long for its next build. */
 const idleMs = 60_000;
 /** Files looked at, at a time. */
 const filesAtATime = 64;
 
-/** npm packages, installed: nothing is written to it any more. */
+/** npm packages, installed: nothing more is written to it. */
 export interface PackageTree extends Installed {
   folder: string;
   files: number;
-  /** Of those that are JavaScript. */
+  /** Bytes of the JavaScript files. */
   codeBytes: number;
 }
 
@@ -47,14 +47,14 @@ export class PackageTrees {
   /** Folders of owners. */
   readonly #places = new Set<string>();
 
-  /** `folder` exists and is the builder's. Ranges are resolved anew after `maxAgeMs`. */
+  /** `folder` exists and is the builder's. Ranges are resolved again after `maxAgeMs`. */
   constructor(options: { folder: string; maxAgeMs: number; clock: Clock; logger: Logger }) {
     this.#options = options;
   }
 
   /**
-   * Runs `work` with the tree of this key, which stands in the folder of its owner and is installed once for all that ask at the same time or soon after; the
-   * install ends early only when nobody waits for it any more. Rejects with what installing does, and when `signal` aborts.
+   * Runs `work` with the tree of this key, which is in the folder of its owner and is installed once for all callers at the same time or soon after; the
+   * install ends early only when no caller waits for it. Rejects with what installing does, and when `signal` aborts.
    */
   async use<T>(
     wanted: { ownerId: string; key: string; install: InstallTree; signal: AbortSignal },
@@ -112,7 +112,7 @@ export class PackageTrees {
   #leave(key: string, entry: Entry): void {
     entry.users -= 1;
     if (entry.users > 0) return;
-    // Nobody waits for an install that still goes on: it is not worth its end.
+    // No caller waits for an install that still runs, so it is not worth finishing.
     if (entry.state !== 'installed' || this.#entries.get(key) !== entry) {
       this.#remove(key, entry);
       return;
@@ -123,7 +123,7 @@ export class PackageTrees {
       this.#remove(idleKey, one);
   }
 
-  /** Nobody else gets it; who uses it goes on. */
+  /** No further build gets the tree; those that use it continue. */
   #retire(key: string, entry: Entry): void {
     entry.state = 'over';
     this.#entries.delete(key);

@@ -291,7 +291,7 @@ describe('a package whose native addon is refused', () => {
     assert.equal(said.fallback, 'slow');
   });
 
-  test('that makes another error of it is told with both, and nothing stands in where it does not help', async () => {
+  test('that makes another error of it is reported with both, and nothing stands in where it does not help', async () => {
     const { outcome, built } = await evaluate("import { v } from 'calls-at-once'; export default { v };");
     assert.equal(outcome.status, 'load_failed');
     assert.ok(outcome.status === 'load_failed');
@@ -361,7 +361,7 @@ describe('packages that cannot be made one text', () => {
     assert.match(String(await result(bundle)), /themes\/x\.js/);
   });
 
-  test('may ask for files that nobody may read', async () => {
+  test('may ask for files that no process may read', async () => {
     const bundle = await treeOf("import { v } from 'asks'; export default { run: () => v };");
     assert.equal(await result(bundle), false);
   });

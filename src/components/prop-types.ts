@@ -37,7 +37,7 @@ const platformTypes = new Set([
   '$.discord.channel[]',
 ]);
 
-/** Throws `invalid_component` for a prop whose type nobody knows; `parameter` is where the definitions come from. */
+/** Throws `invalid_component` for a prop of an unknown type; `parameter` is where the definitions come from. */
 export function refuseUnknownTypes(
   definitions: readonly Pick<PropDefinition, 'name' | 'type'>[],
   parameter: string,

@@ -8,9 +8,9 @@ const filesAtATime = 64;
 const refusedModes = 0o7022;
 
 /**
- * Makes installed packages what others may be let near, and answers with their bytes. The modes of files are what the
- * publisher of a package says, and the files are ours, root's perhaps: a set-uid program among them would make whoever
- * starts it one of us. Throws for what is neither file nor folder.
+ * Makes installed packages safe for processes of other users, and returns their size in bytes. The modes of files are what the
+ * publisher of a package says, and the files are ours, root's perhaps: a set-uid program among them would give any user who
+ * starts it our rights. Throws for what is neither file nor folder.
  */
 export async function settleFolder(folder: string): Promise<number> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });

@@ -47,7 +47,7 @@ describe('the stack of an error', () => {
     await folder?.remove();
   });
 
-  /** Of the error that `run` of the component ends with; without the first line. */
+  /** The stack of the error that `run` of the component ends with, without the first line. */
   async function stackOf(source: ComponentSource | string, format = 'cjs'): Promise<string> {
     const built = await builder.build(typeof source === 'string' ? { kind: 'code', code: source } : source, {
       ownerId: 'u_1',

@@ -90,7 +90,7 @@ test('what packages resolved to a while ago is enough to build another component
 
 test('a rebuild takes no bundle of an earlier build, and gives the same', async () => {
   const bundles = join(folder.path, 'cache', 'bundles');
-  /** What is written anew is another file. */
+  /** A file that is written again is another file. */
   const kept = async (): Promise<number[]> => {
     const names = (await readdir(bundles, { recursive: true })).filter((name) => name.endsWith('.json'));
     return Promise.all(names.sort().map(async (name) => (await stat(join(bundles, name))).ino));
@@ -110,7 +110,7 @@ test('with all that is declared, components of a package share their packages', 
   assert.equal(first.bundle.packages?.lockfile, second.bundle.packages?.lockfile);
 });
 
-test('a declared package that cannot be had is in the way of nobody who does not need it', async () => {
+test('a declared package that cannot be had does not disturb a component that does not need it', async () => {
   const options = { allDeclared: true, declared: ['three', 'not-there'] };
   assert.deepEqual(installedIn(await build(importing('three'), options)), ['three']);
   await assert.rejects(build(importing('not-there'), options), { code: 'package_not_found' });

@@ -174,7 +174,7 @@ test('a value that a type does not have is refused by the name of the prop', () 
     );
 });
 
-test('a draft keeps what does not fit its definition yet, tells it, and refuses what fits no prop', () => {
+test('a draft keeps and reports what does not fit its definition yet, and refuses what fits no prop', () => {
   const values = { count: 'text', flag: { __lv: { label: 'Yes', value: true } }, later: { a: 1 } };
   const draft = draftProps(definitions, values);
   assert.deepEqual(draft.values, { count: 'text', flag: true, later: { a: 1 } });

@@ -13,8 +13,8 @@ const textDepthMax = 500;
 export type ConfiguredProps = Record<string, unknown>;
 
 /**
- * Checks values against definitions and answers them as they are kept: options chosen from a list are unwrapped,
- * platform props are left out, null counts as absent, and JSON text that stands for an object or array is parsed: forms and
+ * Checks values against definitions and returns them as they are stored: options chosen from a list are unwrapped,
+ * platform props are left out, null counts as absent, and JSON text of an object or array is parsed: forms and
  * language models give these so. Throws `invalid_prop` naming `configured_props.<name>`.
  * Timers and accounts are checked by the callers that know schedules and accounts. With `expressions` a value of any type
  * but `app` and `dir` may be the text of an expression, `{{…}}`, also inside arrays: what it gives is known only when it runs. So is
@@ -31,7 +31,7 @@ export function validateProps(
 }
 
 /**
- * The same for definitions that are not the last word: code that says which props there are (`additionalProps`) may give one
+ * The same for definitions that are not final: code that computes the props (`additionalProps`) may give one
  * another type, or need no value. Those that do not fit, or are not known, are kept as they are, and `problem` is what
  * `validateProps` would throw. Throws only for a value that is too large for any prop.
  */
@@ -94,7 +94,7 @@ function refuseLarge(name: string, value: unknown): void {
 }
 
 function isRequired(definition: PropDefinition): boolean {
-  // Nobody can fill in what a form does not show, or shows locked.
+  // A user cannot fill in what a form does not show, or shows locked.
   if (definition.optional === true || definition.hidden === true || definition.disabled === true)
     return false;
   if (definition.default !== undefined) return false;
@@ -145,7 +145,7 @@ function isStructured(type: string): boolean {
   return type === 'object' || type.endsWith('[]');
 }
 
-/** The object or array that a text stands for; undefined when it is JSON of neither. */
+/** The object or array that a JSON text holds; undefined when it is JSON of neither. */
 function parsedText(name: string, text: string): object | undefined {
   if (isDeeperThan(text, textDepthMax))
     throw propError(name, `the value is nested more than ${textDepthMax} levels deep`);
@@ -200,7 +200,7 @@ function checkItem(definition: PropDefinition, type: string, value: unknown, nam
   }
 }
 
-/** What may follow is the service's to know, when files of it are asked for. */
+/** The rest of the text is checked by the service when files of it are requested. */
 function isStash(value: unknown): boolean {
   return typeof value === 'string' && value !== '';
 }

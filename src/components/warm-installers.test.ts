@@ -62,7 +62,7 @@ test('installs of one owner share a process one after the other, others and thos
   assert.deepEqual(pids.map(isAlive), [false, true]);
   await Promise.all([install('mine', 'one'), install('mine', 'two')]);
   assert.equal(pids.length, 4);
-  // Of those that wait, the one that was used longest ago has gone.
+  // The waiting installer that was used longest ago has ended.
   await waitFor(() => !isAlive(pids[1] ?? 0));
   await installers.close();
   assert.deepEqual(pids.filter(isAlive), []);

@@ -1,7 +1,7 @@
 import { isIPv6 } from 'node:net';
 import { canonicalHost } from '#lib/canonical-host.ts';
 
-/** Where a connection is made instead of where it was asked for. */
+/** The target that a connection is redirected to. */
 export interface Destination {
   /** As `canonicalHost` reads it, without brackets. */
   host: string;
@@ -12,7 +12,7 @@ interface Rule {
   /** Undefined: any. */
   fromHost: string | undefined;
   fromPort: number | undefined;
-  /** Undefined: the one that was asked for. */
+  /** Undefined: the requested host. */
   toHost: string | undefined;
   toPort: number | undefined;
 }
@@ -22,9 +22,9 @@ const expected =
   'expected HOST1:PORT1:HOST2:PORT2, such as api.example.com:443:gateway.internal:8443, with IPv6 addresses in brackets';
 
 /**
- * Connections that the operator leads elsewhere, in the form of curl's `--connect-to`: what goes to HOST1:PORT1 is
- * connected to HOST2:PORT2. An empty HOST1 or PORT1 stands for any, an empty HOST2 or PORT2 for the one that was asked
- * for; the first entry that fits counts, and its outcome is not looked up again.
+ * Connections that the operator redirects, in the form of curl's `--connect-to`: a connection to HOST1:PORT1 is
+ * made to HOST2:PORT2. An empty HOST1 or PORT1 matches any, an empty HOST2 or PORT2 means the requested
+ * one; the first entry that matches counts, and its target is not looked up in the list again.
  */
 export class ConnectTo {
   readonly #rules: readonly Rule[];

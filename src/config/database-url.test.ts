@@ -32,7 +32,7 @@ test('a URL with several hosts is read as libpq reads it', () => {
   for (const [text, urls, target] of cases) assert.deepEqual(readDatabaseUrl(text), { urls, target }, text);
 });
 
-test('a wrong one is told by what is wrong with it, without its password', () => {
+test('the error of an invalid URL says what is wrong with it, without its password', () => {
   const cases: [string, RegExp][] = [
     ['mysql://u:p@h/d', /^expected a URL that starts with postgres:\/\/ or postgresql:\/\/$/],
     ['postgres://u:geheim@h1:5432,h2:x/d', /^found the port "x", expected 1 to 65535$/],

@@ -7,7 +7,7 @@ export interface DatabaseUrl {
 }
 
 const protocols = /^postgres(?:ql)?:\/\//;
-/** As libpq calls them; those for readers are of no use to a service that writes. */
+/** The names of libpq; its targets for readers are of no use to a service that writes. */
 const targets: Readonly<Record<string, DatabaseUrl['target']>> = {
   any: 'any',
   'read-write': 'read-write',
@@ -68,7 +68,7 @@ function hostsOfParameters(parameters: URLSearchParams, authority: string): stri
 }
 
 function readTarget(text: string | null, hosts: number): DatabaseUrl['target'] {
-  // The service can do nothing with a host that takes no writes: with a choice, it wants one that does.
+  // The service cannot use a host that takes no writes, so with several hosts it looks for one that does.
   if (text === null) return hosts > 1 ? 'read-write' : 'any';
   const target = Object.hasOwn(targets, text) ? targets[text] : undefined;
   if (target === undefined) {

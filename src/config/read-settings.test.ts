@@ -34,7 +34,7 @@ describe('MILLRACE_API_KEY', () => {
 });
 
 describe('MILLRACE_CONNECT_TO', () => {
-  test("takes a list in the form of curl's --connect-to, and tells of each entry that is none", () => {
+  test("takes a list in the form of curl's --connect-to, and reports each invalid entry", () => {
     const list = 'api.example:443:gateway.example:8443, [2001:db8::1]:443:[::1]:8443,::rest.example:';
     assert.deepEqual(readSettings({ MILLRACE_CONNECT_TO: list }).connectTo, list.split(/, ?/));
     assert.deepEqual(readSettings({}).connectTo, []);

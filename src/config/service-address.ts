@@ -1,6 +1,6 @@
 import type { Settings } from './settings.ts';
 
-/** Where the service is reached. With port 0 that is known only when it listens: who needs an address asks when it needs it. */
+/** The address of the service. With port 0 it is known only once the service listens, so it is read when it is needed. */
 export class ServiceAddress {
   readonly #host: string;
   readonly #publicUrl: string;

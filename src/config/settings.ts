@@ -130,7 +130,7 @@ export const settingDefinitions = {
     type: 'string',
     default: '',
     shown: 'whole',
-    text: 'PEM file of certificate authorities trusted besides the bundled ones, by user code, the service and installs of npm packages.',
+    text: 'PEM file of certificate authorities that are trusted in addition to the bundled ones, by user code, the service and installs of npm packages.',
   },
   sandbox: {
     env: 'MILLRACE_SANDBOX',
@@ -168,6 +168,22 @@ export const settingDefinitions = {
     min: 64,
     max: 10240,
     text: 'Memory of one source process, in MB.',
+  },
+  processesMax: {
+    env: 'MILLRACE_PROCESSES_MAX',
+    type: 'integer',
+    default: 128,
+    min: 4,
+    max: 1000,
+    text: 'Processes of user code that may run at once on this node. Owners share them.',
+  },
+  processesMemoryMb: {
+    env: 'MILLRACE_PROCESSES_MEMORY',
+    type: 'integer',
+    default: 0,
+    min: 0,
+    max: 16777216,
+    text: 'Memory of all processes of user code together, in MB. 0: half of the memory of the machine, at least 2048. Owners share it.',
   },
   componentDbMaxKb: {
     env: 'MILLRACE_COMPONENT_DB_MAX',

@@ -9,7 +9,7 @@ const view = (environment: Record<string, string>) =>
   new Map(viewSettings(readSettings(environment), environment).map((one) => [one.env, one]));
 
 describe('settings as the admin of the instance sees them', () => {
-  test('tell each value and where it comes from', () => {
+  test('show each value and where it comes from', () => {
     const shown = view({
       MILLRACE_RUN_DEADLINE: '120',
       MILLRACE_EGRESS: 'public, 10.0.0.0/8',

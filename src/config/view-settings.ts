@@ -6,17 +6,17 @@ import { type SettingDefinition, type Settings, settingDefinitions } from './set
 export interface SettingView {
   env: string;
   text: string;
-  /** As it would stand in the environment; '' when it is empty; null: it is set, and not shown. */
+  /** The text as in the environment; '' when it is empty; null: it is set, and not shown. */
   value: string | null;
-  /** An amount as people say it, such as 10 minutes or 2 GB; null: the value says it. */
+  /** An amount with its unit, such as 10 minutes or 2 GB; null: the value needs none. */
   amount: string | null;
   /** Where the value comes from. */
   from: 'environment' | 'default';
 }
 
 /**
- * Pure: every setting with its value and where that comes from. Never a secret: how a text is shown stands beside its
- * definition, and a URL is cut down to where it leads. Of the environment nothing but the settings is looked at.
+ * Pure: every setting with its value and where that comes from. Never a secret: how a text is shown is part of its
+ * definition, and a URL is reduced to its host and path. Nothing but the settings is read from the environment.
  */
 export function viewSettings(
   settings: Settings,

@@ -18,7 +18,7 @@ import {
 /** Deliveries changed in one transaction: a hundred thousand at once would hold the store's one writer for a second. */
 const batchRows = 500;
 
-/** Reasons for which nobody can have a delivery sent again. */
+/** Reasons with which a delivery cannot be sent again. */
 const withoutReceiver: readonly (DeliveryReason | null)[] = ['listener_removed'];
 
 type Change = JobPayloads['change_deliveries'];
@@ -55,8 +55,8 @@ export async function changeEventually(
 }
 
 /**
- * Does it, a bounded number at a time, oldest first. They are looked for outside of transactions: a search through a
- * hundred thousand would hold the store's one writer. A crash begins again, and finds only what is left.
+ * Changes the deliveries, a bounded number at a time, oldest first. It searches outside of transactions: a search through a
+ * hundred thousand would hold the store's one writer. After a crash it starts over, and finds only what is left.
  */
 export function changeDeliveriesHandler(options: {
   store: Store;
@@ -64,7 +64,7 @@ export function changeDeliveriesHandler(options: {
   clock: Clock;
   /** Long work takes turns, one batch of an owner after another. */
   turns: FairQueue;
-  /** These are not as they were: what this node has of them does not count any more. */
+  /** These deliveries were changed: what this node has of them in memory is no longer valid. */
   onChanged: (listenerId: string, ids: ReadonlySet<string>) => void;
   /** Deliveries of this listener may be due. */
   onQueued: (listenerId: string) => void;

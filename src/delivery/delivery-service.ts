@@ -38,7 +38,7 @@ import { WebhookTargets } from './webhooks/webhook-targets.ts';
 /** The parts that bring events to their subscribers, put together. */
 export class DeliveryService {
   readonly dispatcher: DeliveryDispatcher;
-  /** Finds out, in the transaction that stores events, who wants them. */
+  /** Finds the subscribers of events in the transaction that stores them. */
   readonly finder: SubscriberFinder;
   readonly targets: WebhookTargets;
   /** Keeps the records of what was sent bounded. */

@@ -205,7 +205,7 @@ export async function changeDeliveries(
   return Number(numUpdatedRows);
 }
 
-/** Gives up the texts of ended deliveries that nobody can have sent again. */
+/** Gives up the texts of ended deliveries that can no longer be sent again. */
 export async function dropTexts(tx: Tx, ids: readonly string[]): Promise<void> {
   if (ids.length === 0) return;
   const dropped = await tx

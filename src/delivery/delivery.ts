@@ -80,7 +80,7 @@ export interface AttemptRecord {
   response?: string;
 }
 
-/** Of one delivery: more only come about when it is redelivered again and again. */
+/** Maximum of attempts recorded for one delivery: only repeated redelivery makes more. */
 const recordsMax = 20;
 
 export function withAttempt(attemptLog: string, attempt: AttemptRecord): string {

@@ -65,7 +65,7 @@ forEachStore((fixture) => {
     assert.deepEqual(queued, [id]);
     const [held] = await sendable(store, nowMs);
     assert.deepEqual([held?.id, held?.event, held?.attempts], [failed.id, '"it"', 0]);
-    // By somebody who read it before.
+    // By a caller that read it before.
     await assert.rejects(redeliver(tools, failed), { code: 'conflict' });
     assert.deepEqual(queued, [id]);
   });

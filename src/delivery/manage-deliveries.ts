@@ -48,7 +48,7 @@ export async function textOfDelivery(db: Db, delivery: DeliveryTable): Promise<s
   return own ?? (await readEventOf(db, delivery))?.event;
 }
 
-/** Keeps the text of a stored event for a delivery that has none any more. */
+/** Keeps the text of a stored event for a delivery that no longer has one. */
 async function storeText(
   store: Store,
   tx: Tx,

@@ -112,7 +112,7 @@ forEachStore((fixture) => {
     assert.equal(await payloadCount(store), 10);
   });
 
-  test('a sweep finds what nobody counted, and what ended more than 30 days ago', async () => {
+  test('a sweep finds what was not counted, and what ended more than 30 days ago', async () => {
     const { store } = fixture;
     const clock = new TestClock();
     const nowMs = clock.now();

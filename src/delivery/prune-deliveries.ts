@@ -19,12 +19,12 @@ export type EndedGroup = 'delivered' | 'dead';
 
 /** Records kept of each listener, at most; those of what was not delivered can be sent again. */
 const keptDefault: Record<EndedGroup, number> = { delivered: 1_000, dead: 10_000 };
-/** And of the texts of those that were not delivered, so many bytes: of a few of the largest events, or of all small ones. */
+/** Maximum bytes of texts of failed deliveries: enough for a few of the largest events, or for all small ones. */
 const keptBytesDefault = 1024 * 1024 * 1024;
 /** And none is kept for longer than this; what is held for longer expires. */
 const ageMaxMs = 30 * 86_400_000;
 
-/** A listener's records are pruned when so many more may have gathered. */
+/** A listener's records are pruned when this many more may have been added. */
 const slack = 500;
 /** Rows removed in one transaction, and looked for at once. */
 const batchRows = 500;
@@ -32,7 +32,7 @@ const foundMax = 5_000;
 const tickMs = 1_000;
 const sweepMs = 3_600_000;
 const payloadSweepMs = 60_000;
-/** Texts looked at in one of those: it goes on where it stopped. */
+/** Texts looked at in one sweep: the next one continues where it stopped. */
 const payloadsPerSweep = 5_000;
 /** Texts younger than this may be about to be needed. */
 const payloadAgeMs = 60_000;
@@ -208,7 +208,7 @@ export class DeliveryPruner {
   async #remove(listenerId: string, group: EndedGroup, ids: readonly string[]): Promise<void> {
     await this.#store.transaction(async (tx) => {
       const removed = await removeDeliveries(tx, ids, statesOf[group]);
-      // That there were more stays visible.
+      // The number of removed records stays visible.
       if (group === 'dead' && removed > 0 && listenerId.startsWith('wh_'))
         await addRemovedRecords(tx, listenerId, removed);
     });

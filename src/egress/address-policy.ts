@@ -14,7 +14,7 @@ export type AddressVerdict = { allowed: true } | { allowed: false; reason: strin
 export interface AddressPolicyOptions {
   /** Any of `public` (global unicast), `local` (loopback, private and unique-local) and CIDRs, as in MILLRACE_EGRESS. */
   allow: readonly string[];
-  /** Asked at every check: where the platform itself and its database listen. Allowed to nobody, whatever `allow` says. */
+  /** Read at every check: where the platform itself and its database listen. Always denied, whatever `allow` says. */
   deny: () => readonly { address: string; port: number }[];
   /** Connections that are led elsewhere, as in MILLRACE_CONNECT_TO. What they are led to is decided on like any other. */
   connectTo?: readonly string[];
@@ -22,7 +22,7 @@ export interface AddressPolicyOptions {
 
 /**
  * Where connections may go, decided on the address that is about to be dialled, never on a name. Both the relay of
- * user code and the platform's own requests ask here.
+ * user code and the platform's own requests are checked here.
  *
  * `public` is an allow list for IPv6 and the complement of IANA's special-purpose registry for IPv4: a list of known bad
  * addresses would miss the next one.
@@ -72,7 +72,7 @@ export class AddressPolicy {
     for (const denied of this.#deny()) {
       if (denied.port !== port) continue;
       const parsed = parseLiteral(denied.address === 'localhost' ? '127.0.0.1' : denied.address);
-      // A name that nobody resolved for us could be anything: the port is denied everywhere.
+      // A name that was not resolved could be any address: the port is denied everywhere.
       if (parsed === undefined) return true;
       const address = unwrapIpv4(parsed);
       if (sameAddress(address, target)) return true;

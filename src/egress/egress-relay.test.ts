@@ -178,7 +178,7 @@ test('what left a child before it destroyed the connection still arrives, as wit
   await once(child.process, 'exit');
 });
 
-/** Nobody reads at the other end, so at some point nothing moves any more. */
+/** The other end does not read, so at some point the stream stops. */
 async function stalled(relay: EgressRelay): Promise<void> {
   let last = -1;
   let still = 0;

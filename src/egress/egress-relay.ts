@@ -8,15 +8,17 @@ import { type LookupAll, lookupAll, resolveAndVet } from './resolve-address.ts';
 
 export interface EgressRelayOptions {
   policy: AddressPolicy;
-  /** What may be asked for by name, where that is not all; without a port it is looked up. */
+  /** Restricts the hosts that may be reached by name; without a port the name is only looked up. */
   permits?: (host: string, port: number | undefined) => boolean;
-  /** Connections (and name look-ups) of one child at once; more are refused with EMFILE. Default 64. */
+  /** Simultaneous connections (and name look-ups) of one child; more are refused with EMFILE. Default 64. */
   maxConnections?: number;
+  /** What all children of an owner have together: `take` answers why it may not open one more; `leave` follows for each that it let through. */
+  share?: ConnectionShare;
   /** A connection without a byte either way for this long is closed with ETIMEDOUT. Default five minutes. */
   idleTimeoutMs?: number;
   /** For resolving and connecting together. Default 10 seconds. */
   connectTimeoutMs?: number;
-  /** A connection could not be made; `call` is what the child said of which of its calls asked for it. */
+  /** A connection could not be made; `call` is the call that requested it, according to the child. */
   onRefused?: (call: number | undefined) => void;
   /** The child broke the protocol; the relay is closed already and the child should be killed. */
   onViolation?: (reason: string) => void;
@@ -71,6 +73,11 @@ export function attachEgressRelay(socket: Duplex, options: EgressRelayOptions): 
   };
 }
 
+export interface ConnectionShare {
+  take: () => string | undefined;
+  leave: () => void;
+}
+
 /** What the connections of one child share. */
 class Relay {
   readonly options: EgressRelayOptions;
@@ -97,7 +104,9 @@ class Relay {
     } else if (lookup !== undefined) {
       this.#answerLookup(channel, lookup);
     } else if (host !== undefined && port !== undefined) {
-      return new RelayedConnection(channel, { host, port, call }, this);
+      const refused = this.options.share?.take();
+      if (refused === undefined) return new RelayedConnection(channel, { host, port, call }, this);
+      channel.fail({ code: 'EMFILE', message: refused });
     } else {
       channel.fail({ code: 'EINVAL', message: 'expected a host and a port' });
     }
@@ -185,12 +194,12 @@ class RelayedConnection implements ChannelHandler {
     this.#giveUp.abort(new Error('the child closed the connection'));
     const socket = this.#socket;
     if (socket === undefined) {
-      // What gives up before it is connected has no connection any more.
-      this.#relay.live.delete(this);
+      // A connection that gives up before it is established is no longer live.
+      this.#leave();
       return;
     }
     if (socket.writableLength === 0) {
-      this.#relay.live.delete(this);
+      this.#leave();
       socket.destroy();
       return;
     }
@@ -201,9 +210,14 @@ class RelayedConnection implements ChannelHandler {
   }
 
   destroy(): void {
-    this.#relay.live.delete(this);
+    this.#leave();
     this.#giveUp.abort(new Error('the relay is closed'));
     this.#socket?.destroy();
+  }
+
+  /** It is no longer live; further calls do nothing. */
+  #leave(): void {
+    if (this.#relay.live.delete(this)) this.#relay.options.share?.leave();
   }
 
   async #start({ host, port, call }: Target): Promise<void> {
@@ -223,7 +237,7 @@ class RelayedConnection implements ChannelHandler {
         family: socket.remoteFamily,
       });
     } catch (error) {
-      this.#relay.live.delete(this);
+      this.#leave();
       this.#channel.fail(faultOf(error));
       onRefused?.(call);
     }
@@ -233,7 +247,7 @@ class RelayedConnection implements ChannelHandler {
     this.#socket = socket;
     socket.on('error', (error) => this.#channel.fail(faultOf(error)));
     socket.on('close', () => {
-      this.#relay.live.delete(this);
+      this.#leave();
       // When both directions ended in order, what the child has not taken yet is still queued in the channel.
       if (!socket.readableEnded) this.#channel.reset();
     });

@@ -13,7 +13,7 @@ import { EgressError, type LookupAll } from './resolve-address.ts';
 
 export interface GuardedDispatcherOptions {
   policy: AddressPolicy;
-  /** PEM text of authorities trusted besides the bundled ones. */
+  /** PEM text of authorities that are trusted in addition to the bundled ones. */
   extraCa?: string;
   /** Resolving and connecting, and then the TLS handshake, each. Default 10 seconds. */
   connectTimeoutMs?: number;
@@ -21,13 +21,13 @@ export interface GuardedDispatcherOptions {
   headersTimeoutMs?: number;
   /** Longest silence within the body. Default 30 seconds. */
   bodyTimeoutMs?: number;
-  /** Connections to one origin at once; more requests wait. Default 64; null: as many as there are requests. */
+  /** Simultaneous connections to one origin; more requests wait. Default 64; null: as many as there are requests. */
   connectionsPerOrigin?: number | null;
   lookup?: LookupAll;
 }
 
 const connectionsPerOriginDefault = 64;
-/** An idle connection is kept for this long. Whoever answers may ask for less, not for more: thousands would gather. */
+/** An idle connection is kept for this long. A server may ask for less, not for more: otherwise thousands of connections would gather. */
 const keepAliveMs = 4_000;
 
 /**

@@ -10,7 +10,7 @@ const policy = new AddressPolicy({ allow: ['127.0.0.0/8'], deny: () => [] });
 const dispatcher = createGuardedDispatcher({ policy, connectionsPerOrigin: null });
 after(() => dispatcher.destroy());
 
-/** A server that answers the first bytes of each connection as told. */
+/** A server that answers the first bytes of each connection with `answer`. */
 async function receiver(answer: (socket: Socket) => void) {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {

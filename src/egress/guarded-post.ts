@@ -23,7 +23,7 @@ export interface PostAnswer {
   body: string;
 }
 
-/** Of a longer body, the rest up to here is read and thrown away so that the connection can be used again. */
+/** A longer body is read and discarded up to here, so that the connection can be reused. */
 const readBytesMax = 64 * 1024;
 
 /**

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 
-/** An address as a number of 32 or 128 bits. Text is understood here and nowhere else. */
+/** An address as a number of 32 or 128 bits. Text is parsed here and nowhere else. */
 export interface IpAddress {
   family: 4 | 6;
   value: bigint;
@@ -13,7 +13,7 @@ export interface IpRange {
   prefix: number;
 }
 
-/** Understands a strict literal (`net.isIP`), with or without a zone; undefined for everything else. */
+/** Parses a strict literal (`net.isIP`), with or without a zone; undefined for everything else. */
 export function parseIpAddress(text: string): IpAddress | undefined {
   const family = isIP(text);
   if (family === 4) return { family, value: ipv4Value(text) };
@@ -22,7 +22,7 @@ export function parseIpAddress(text: string): IpAddress | undefined {
   return { family, value: ipv6Value(address) };
 }
 
-/** Understands `address/prefix`, and a bare address as the block of that one address; undefined for everything else. */
+/** Parses `address/prefix`, and a bare address as the block of that one address; undefined for everything else. */
 export function parseIpRange(text: string): IpRange | undefined {
   const match = /^([0-9a-fA-F.:]+)(?:\/(\d{1,3}))?$/.exec(text);
   const address = parseIpAddress(match?.[1] ?? '');

@@ -40,7 +40,7 @@ export class NameServers {
     return settled;
   }
 
-  /** Node's resolver goes on to the next server after silence only, not after an answer such as SERVFAIL. */
+  /** Node's resolver tries the next server after silence only, not after an answer such as SERVFAIL. */
   async #ask(family: Family, name: string): Promise<string[]> {
     try {
       return await this.#all[family](name);
@@ -75,7 +75,7 @@ function isUnable(error: unknown): boolean {
   return unableCodes.has((error as { code?: unknown }).code);
 }
 
-/** Whether that is what a name server knows of the name, and asking another one is of no use. */
+/** Whether the error is a definite answer about the name, so that asking another server is of no use. */
 export function isAnswer(error: unknown): boolean {
   const { code } = error as { code?: unknown };
   return code === 'ENOTFOUND' || code === 'ENODATA' || code === 'EBADNAME' || code === 'EBADQUERY';

@@ -23,14 +23,14 @@ const addressesMax = 16;
 export interface VettedTarget {
   /** Never empty. */
   addresses: string[];
-  /** Another one than was asked for where the operator leads the connection elsewhere (MILLRACE_CONNECT_TO). */
+  /** Differs from the requested one if the operator redirects the connection (MILLRACE_CONNECT_TO). */
   port: number;
 }
 
 /**
- * The addresses of `host` that `policy` allows: whoever dials must use these and not resolve again, since a second
- * answer may differ from the vetted one. Where the operator leads connections to `host` and `port` elsewhere, those of
- * that place, vetted alike. Throws `EgressError` with ENOTFOUND (or the resolver's code) when there is no address,
+ * The addresses of `host` that `policy` allows: a caller that connects must use these and not resolve again, since a second
+ * answer may differ from the vetted one. Where the operator redirects connections to `host` and `port`, the addresses of
+ * the target, vetted in the same way. Throws `EgressError` with ENOTFOUND (or the resolver's code) when there is no address,
  * EACCES when there are only forbidden ones.
  */
 export async function resolveAndVet(

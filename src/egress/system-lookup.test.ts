@@ -75,7 +75,7 @@ test('a name that is not there is ENOTFOUND, and the threads of the system are n
   assert.ok(asked.includes('unknown.example.corp.example'));
 });
 
-test('many names whose server does not answer hold up nobody else, and end in time with a clear error', async () => {
+test('many names whose server does not answer hold up no other caller, and end in time with a clear error', async () => {
   const lookup = lookupHere({ lookupMaxMs: 1_000 });
   const hostile = {};
   const hung = Array.from({ length: 64 }, (_, index) => lookup(`n${index}.silent.example`, hostile));

@@ -24,10 +24,10 @@ export interface SystemLookupOptions {
 }
 
 /**
- * Looks names up as the machine does: its hosts file, its search domains, its name servers. On Linux without its
- * resolver: that has two threads for the whole process, and whoever owns a name server that does not answer could hold
- * both, and with them the names of everybody else. What only the system's resolver can know (a name without a dot, mDNS,
- * a machine without name servers, another operating system) it is asked for, one name per asker at a time and in turns.
+ * Looks names up as the machine does: by its hosts file, its search domains and its name servers. On Linux this does not use the system's
+ * resolver: that has two threads for the whole process, and the owner of a name server that does not answer could hold
+ * both, and with them the look-ups of all other users. Names that only the system's resolver can know (a name without a dot, mDNS,
+ * a machine without name servers, another operating system) are passed to it, one name per caller at a time and in turns.
  * Rejects with EAI_AGAIN when no answer came in time, ENOTFOUND when there is no such name.
  */
 export function systemLookup(options: SystemLookupOptions = {}): LookupAll {
@@ -42,7 +42,7 @@ export function systemLookup(options: SystemLookupOptions = {}): LookupAll {
     inTime(limitMs, hostname, async (isOver) => {
       const inTurn = () =>
         queue.run(asker, async () => {
-          // Who asked has gone long ago: no thread for that.
+          // The caller gave up long ago, so the look-up gets no thread.
           if (isOver()) throw failure('EAI_AGAIN', hostname);
           return threaded(hostname);
         });
@@ -70,7 +70,7 @@ export function candidates(name: string, files: Pick<ResolverFiles, 'search' | '
   return dots >= files.ndots ? [name, ...withDomains] : [...withDomains, name];
 }
 
-/** NetBIOS, mDNS and modules of the name service switch: nobody outside decides how long these take. */
+/** NetBIOS, mDNS and modules of the name service switch: no outsider decides how long these take. */
 function isForSystemOnly(name: string): boolean {
   const bare = name.replace(/\.$/, '');
   return !bare.includes('.') || bare.endsWith('.local');

@@ -56,8 +56,8 @@ export async function requestEventDeletion(
 }
 
 /**
- * Removes an emitter with its events in the transaction that removes what emitted them: a first batch at once, what is
- * left by a job of that transaction, so that no crash leaves events behind that nobody owns.
+ * Removes an emitter with its events in the transaction that removes what emitted them: the first batch immediately, what is
+ * left by a job of that transaction, so that no crash leaves events without an owner.
  */
 export async function removeEmitter(
   store: Pick<Store, 'notify'>,
@@ -79,7 +79,7 @@ export async function removeEmitter(
   await store.notify(tx, 'millrace_jobs', '');
 }
 
-/** Does an accepted deletion, batch by batch; the job ends with the last one, so a crash goes on where it stopped. */
+/** Carries out an accepted deletion, batch by batch; the job ends with the last one, so after a crash it continues where it stopped. */
 export function deleteEventsHandler(options: { store: Store; node: string }): JobHandler {
   const { store, node } = options;
   return {

@@ -236,7 +236,7 @@ test('of too many channels the one used longest ago is forgotten, also when they
   }
 });
 
-test('ids that are shown alike are told apart by the hash of the whole of them', () => {
+test('ids that are displayed alike are distinguished by the hash of the whole of them', () => {
   for (const strategy of ['unique', 'last'] as const) {
     const emit = emitter(strategy);
     const shown = (idHash: string) => ({ channel: '', id: '[redacted]', idHash });

@@ -71,7 +71,7 @@ export function dropDuplicates<C extends Candidate>(
   }
 }
 
-/** What an event is told from others by; undefined without an id. */
+/** What identifies an event among others; undefined without an id. */
 function remembered({ id, idHash }: Candidate): string | undefined {
   if (id === undefined || idHash !== undefined) return idHash;
   return id.length <= plainIdMax ? id : createHash('sha256').update(id).digest('hex');
@@ -127,7 +127,7 @@ function keepGreatest<C extends Candidate>(state: DedupeState, events: readonly 
     if (event.id === undefined || event.idHash !== undefined || isNoNumber) return true;
     const mark = greatest.get(event.channel);
     const passes = mark === undefined || isGreater(event.id, mark);
-    // Put anew also when it stays: the channel was used.
+    // The entry is inserted again even if it stays the same, because the channel was used.
     greatest.delete(event.channel);
     greatest.set(event.channel, passes ? event.id : mark);
     return passes;

@@ -43,7 +43,7 @@ describe('emitting', () => {
       assert.deepEqual(summary.event, { error: {}, metadata: summary.metadata });
     });
 
-    /** Rows as they are after events were stored, one a channel. */
+    /** Inserts rows as if events were stored, one in each channel. */
     const fill = async (channels: string[]) => {
       const rows = channels.map(
         (channel, index): StoredEvent => ({
@@ -72,7 +72,7 @@ describe('emitting', () => {
       ...(id === undefined ? {} : { id }),
     });
 
-    test('a thousand channels of an emitter hold events; on one more they are refused, which the log says', async () => {
+    test('a thousand channels of an emitter hold events; one more is refused, and the log says so', async () => {
       await addEmitter();
       await fill(['', '$logs', '$errors', '$in', ...Array.from({ length: 998 }, (_, n) => `customer ${n}`)]);
       const list = ['a', 'customer 5', 'b', 'c', '', 'c', 'a', '$errors'].map((name) => on(name));
@@ -108,7 +108,7 @@ describe('emitting', () => {
       );
     });
 
-    test('ten thousand events of an emitter may wait in $in; one more is refused, which the log says', async () => {
+    test('ten thousand events of an emitter may wait in $in; one more is refused, and the log says so', async () => {
       await addEmitter();
       await fill(Array.from({ length: 9_999 }, () => '$in'));
       const later = { ...on(''), deliverAtMs: start + 60_000 };
@@ -120,7 +120,7 @@ describe('emitting', () => {
       assert.match((await logged())[0] ?? '', /^1 event\(s\) with a delivery_ts were refused: 10000 /);
     });
 
-    test('an event that waited was accepted when it was emitted: it comes to its channel, also to one too many', async () => {
+    test('an event that waited was accepted when it was emitted: it reaches its channel, even one beyond the maximum', async () => {
       await addEmitter();
       await fill(Array.from({ length: 1_000 }, (_, n) => `customer ${n}`));
       const stored = await emit([{ ...on('new'), waited: true }, on('newer')]);
@@ -143,10 +143,10 @@ describe('emitting', () => {
       );
     });
 
-    test('refusing takes no long time either, whatever the order of the ids', async () => {
+    test('refusing is fast too, whatever the order of the ids', async () => {
       await addEmitter();
       await fill(Array.from({ length: 9_998 }, () => '$in'));
-      // Each would pass if all before it were refused.
+      // Each would be accepted if all before it were refused.
       const falling = Array.from({ length: 30_000 }, (_, n) => ({
         ...on('', String(90_000 - n)),
         deliverAtMs: start + 60_000,
@@ -169,7 +169,7 @@ describe('emitting', () => {
       assert.ok(performance.now() - begun < 5_000);
     });
 
-    test('the job of an event that waits goes with it', async () => {
+    test('the job of a waiting event is removed with it', async () => {
       await addEmitter();
       await emit([1, 2, 3].map((n) => ({ ...on(''), deliverAtMs: start + n })));
       const [, second] = await read('$in');

@@ -6,7 +6,7 @@ export interface EmitterPlace extends EventId {
   id: string;
 }
 
-/** Emitters read at once. */
+/** Emitters read per page. */
 const pageRows = 1000;
 
 export async function ownerOfEmitter(db: Db, emitterId: string): Promise<string | undefined> {

@@ -46,7 +46,7 @@ test('a listener gets the events of its emitter, in order, until it leaves', () 
   assert.deepEqual(seen.slice(3), ['b 5', 'b removed', 'b elsewhere']);
 });
 
-test('an observer of removals is told of each, also of those of another process', () => {
+test('an observer of removals is notified of each, also of those of another process', () => {
   const bus = new EventBus(silentLogger);
   const removed: string[] = [];
   bus.observeRemovals((id) => removed.push(id));
@@ -70,7 +70,7 @@ test('a listener or observer that throws keeps nothing from the others, nor from
   assert.deepEqual(seen, ['observed 2', 'a 1', 'a 2', 'a elsewhere', 'a removed']);
 });
 
-test('what another process stored or removed is told to the readers of those emitters alone', () => {
+test('what another process stored or removed is reported only to the readers of those emitters', () => {
   const bus = new EventBus(silentLogger);
   const seen: string[] = [];
   for (const n of [1, 2, 3]) bus.subscribe(`dc_${n}`, listener(seen, `${n}`));
@@ -83,7 +83,7 @@ test('what another process stored or removed is told to the readers of those emi
   assert.equal(stored(...many), '', 'too many to name are told to everybody');
 });
 
-test('a listener may leave while it is told', () => {
+test('a listener may leave while it is notified', () => {
   const bus = new EventBus(silentLogger);
   const seen: string[] = [];
   const leave = bus.subscribe('dc_1', { ...listener(seen, 'a'), event: () => leave() });
@@ -92,7 +92,7 @@ test('a listener may leave while it is told', () => {
   assert.deepEqual(seen, ['b 1', 'b 2']);
 });
 
-test('a listener to an owner is told of all emitters of that owner, new ones too, and of no other', () => {
+test('a listener to an owner is notified of all emitters of that owner, new ones too, and of no other', () => {
   const bus = new EventBus(silentLogger);
   const seen: string[] = [];
   const listener = (name: string): OwnerListener => ({

@@ -2,7 +2,7 @@ import type { Logger } from '#lib/logger.ts';
 import type { StoredEvent } from './event.ts';
 import { readNotice } from './event-notice.ts';
 
-/** What a live reader is told: an event, that something may have been stored elsewhere, or that its emitter is gone. */
+/** Notifications of a live reader: an event, that something may have been stored elsewhere, or that its emitter is gone. */
 export interface BusListener {
   event(event: StoredEvent): void;
   /** Another process stored events of its emitter, or may have: look into the store. */
@@ -10,12 +10,12 @@ export interface BusListener {
   emitterRemoved(): void;
 }
 
-/** What a reader of everything that an owner emits is told. */
+/** Notifications of a reader of everything that an owner emits. */
 export interface OwnerListener {
   event(event: StoredEvent): void;
   /** As for `BusListener`, and which of its emitters; undefined: any of them. */
   storedElsewhere(emitterId: string | undefined): void;
-  /** An emitter is gone, of this owner or of another one: a removal tells no owner. */
+  /** An emitter is gone, of this owner or of another one: a removal names no owner. */
   emitterRemoved(emitterId: string): void;
 }
 
@@ -40,7 +40,7 @@ export class EventBus {
     for (const event of events) {
       const { handOver } = event;
       if (handOver === undefined) continue;
-      // Once, whoever publishes it again.
+      // Called once, even if the event is published again.
       event.handOver = undefined;
       this.#tell(handOver);
     }
@@ -65,7 +65,7 @@ export class EventBus {
     this.#removalObservers.add(observer);
   }
 
-  /** A notification of another process; only readers of the emitters it names are told. */
+  /** A notification of another process; only readers of the emitters it names are notified. */
   heard(text: string): void {
     const notice = readNotice(text);
     if (notice.what === 'removed') {
@@ -123,7 +123,7 @@ function join<L>(listenersById: Map<string, Set<L>>, id: string, listener: L): (
   };
 }
 
-/** A copy: listeners may come and go while they are told. */
+/** A copy: listeners may come and go while they are notified. */
 function everyone<L>(listenersById: ReadonlyMap<string, ReadonlySet<L>>): L[] {
   return [...listenersById.values()].flatMap((listeners) => [...listeners]);
 }

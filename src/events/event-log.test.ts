@@ -342,7 +342,7 @@ describe('the event log', () => {
       const handler = (bus = new EventBus(silentLogger)) =>
         deliverScheduledHandler({ store: fixture.store, node: 'n1', bus, router: noSubscribers, clock });
 
-      test('one that waited for less than a timer must goes on with the hops it had', async () => {
+      test('one that waited for less than a timer must continues with the hops it had', async () => {
         await addEmitter();
         await emit(events({ text: 'soon', channel: 'self', deliverAtMs: start + 14_999 }), { hops: 2 });
         clock.step(14_999);
@@ -581,7 +581,7 @@ describe('the event log', () => {
         assert.deepEqual(await readTexts(), ['e1', 'e0']);
       });
 
-      test('an accepted deletion that a crash interrupted is finished by whoever takes the job over', async () => {
+      test('an accepted deletion that a crash interrupted is finished by the node that takes the job over', async () => {
         await addEmitter();
         await fill(500);
         await fixture.store.transaction((tx) =>
@@ -688,7 +688,7 @@ describe('the event log', () => {
         assert.equal(await count(), 100);
       });
 
-      test('the pruner finds after a start what gathered before, and stops when told', async () => {
+      test('the pruner finds after a start what gathered before, and stops on request', async () => {
         await addEmitter();
         await fill(1_200, 'y');
         await fill(101);

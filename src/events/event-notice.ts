@@ -1,5 +1,5 @@
 /**
- * What processes on one store tell each other about events, as the text of a notification: the emitters that something
+ * The text of a notification about events between processes on one store: the emitters that something
  * was stored for, behind their owner (`o_1:dc_1,dc_2 u_2:dc_3`), or `-` and the id of one that was removed. Empty:
  * anything may have happened to any of them.
  */

@@ -6,7 +6,7 @@ import type { EventId } from './event-id.ts';
 import { eventColumns, retainedMax, scheduledMax } from './event-store.ts';
 
 /**
- * Text of events that is read at once, apart from the one event that passes it: an event may have some megabytes, and a
+ * Maximum text of events that is read in one statement, plus the one event that exceeds it: an event may have some megabytes, and a
  * page a hundred of them.
  */
 const batchBytesMax = 2 * 1024 * 1024;

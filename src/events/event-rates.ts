@@ -30,8 +30,8 @@ interface OwnerRates {
 }
 
 /**
- * How many events of each owner this process stored, by minute, and which emitters failed. In memory: for people who look
- * at it now. A restart begins anew, and on several nodes each knows what it stored itself.
+ * How many events of each owner this process stored, by minute, and which emitters failed. In memory, for users who look
+ * at it now. A restart starts over, and each of several nodes knows only what it stored itself.
  */
 export class EventRates {
   readonly sinceMs: number;
@@ -101,7 +101,7 @@ function minuteOf({ minutes }: OwnerRates, minute: number): { events: number; er
   return counts;
 }
 
-/** A map whose entries are put in anew when they change has the oldest first. */
+/** A map whose entries are inserted again when they change has the oldest first. */
 function dropOldest(map: Map<string, unknown>, max: number): void {
   for (const key of map.keys()) {
     if (map.size <= max) return;

@@ -10,7 +10,7 @@ export type StoredEvent = EventTable & {
   previous?: EventId;
   /** Size of the whole event, where `event` holds no more than its beginning. */
   bytes?: number;
-  /** What its routing made has to be told to those who bring it to listeners, once the event is on disk: `EventBus.publish` calls it. */
+  /** Hands the deliveries that the event's routing made to the dispatcher once the event is on disk: `EventBus.publish` calls it. */
   handOver?: (() => void) | undefined;
 };
 
@@ -19,7 +19,7 @@ export const inlineBytesMax = 1024;
 const cutBytes = 1000;
 
 /**
- * The JSON text of an event summary (specification, section 2). What a workflow emits stands in `event.raw_event`. The
+ * The JSON text of an event summary (specification, section 2). What a workflow emits is in `event.raw_event`. The
  * stored JSON is placed into it as it is: it was valid when it was stored, and parsing it to print it again would be most
  * of the cost.
  */
@@ -35,7 +35,7 @@ export function eventSummaryJson(event: StoredEvent, options: { expand: boolean 
   return `{"id":"${id}","indexed_at_ms":${event.ms},"event":${placed(JSON.stringify(cut))},"truncated":true,"metadata":${metadata}}`;
 }
 
-/** By its emit call; what stands on the channels of ours is said about it. */
+/** Whether the event is of an emit call; events on our own channels are about the workflow. */
 function isEmittedByWorkflow({ emitter_id, channel }: StoredEvent): boolean {
   return emitter_id.startsWith('p_') && channel !== channels.errors && channel !== channels.logs;
 }

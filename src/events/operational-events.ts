@@ -3,12 +3,12 @@ import { type EmitStore, type EventRouter, emitEvents } from './emit-event.ts';
 import type { StoredEvent } from './event.ts';
 import { ensureEmitter } from './event-store.ts';
 
-/** Channels on which an owner (o_…, u_…) emits: what happens to its things that nobody asked for. */
+/** Channels on which an owner (o_…, u_…) emits: changes to its objects that no caller asked for. */
 export type OperationalChannel = 'account_unhealthy' | 'account_healthy';
 
 /**
- * Emits an event of an owner: the owner itself is the emitter, from its first event on. In the transaction of what it
- * tells of; what it resolves with is to be published on the bus after the commit. `event` must hold no secret.
+ * Emits an event of an owner: the owner itself is the emitter, from its first event on. Runs in the transaction of the change that it
+ * reports; the caller publishes the result on the bus after the commit. `event` must hold no secret.
  */
 export async function emitOperationalEvent(
   store: EmitStore,

@@ -16,7 +16,7 @@ const dueForMs = 60_000;
 /** How the health of a kind follows from its table, aliased `s`, and from its recorded outcomes, `h`. */
 interface HealthRule {
   table: string;
-  /** What people call it. */
+  /** The name that users see. */
   name: RawBuilder<unknown>;
   /** The first that holds is the state; then failing, waiting, healthy, untested by what was recorded. */
   stops: RawBuilder<unknown>;
@@ -121,7 +121,7 @@ function healthQuery(
     ) as f`;
 }
 
-/** Health of objects by id: one query, whatever their number. */
+/** Health of objects by id: one query for any number. */
 export async function healthOf(
   db: Db,
   kind: HealthKind,

@@ -101,7 +101,7 @@ function waitingReason(kind: HealthKind, { waiting, note, reason }: HealthRow): 
   return waitingRuns(waiting, note);
 }
 
-/** `kind`: what they wait for, where nothing else is known of the workflow. */
+/** `kind`: what they wait for, as far as it is known. */
 function waitingRuns(count: number, kind: string | null): string {
   switch (kind) {
     case 'suspend':

@@ -55,7 +55,7 @@ forEachStore((fixture) => {
     assert.equal(well?.reason, null);
   });
 
-  test('a success of what is known to be healthy takes no statement for a time; what it rests on may not have been stored', async () => {
+  test('a success of what is known to be healthy takes no statement for a time; unless what it relies on may not have been stored', async () => {
     const { recorder, seen } = counted();
     assert.equal(await statements(recorder, seen, [outcome(1_000, null)]), 1);
     assert.equal(await statements(recorder, seen, [outcome(1_500, null), outcome(1_600, null)]), 0);

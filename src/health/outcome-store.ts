@@ -83,7 +83,7 @@ export class OutcomeRecorder {
   }
 }
 
-/** Of `ids`, those whose last recorded outcome is a failure. */
+/** Returns those of `ids` whose last recorded outcome is a failure. */
 async function failingAmong(store: Dialect, tx: Tx, ids: readonly string[]): Promise<Set<string>> {
   const query = failingTexts.query(store, ids.length, ids, () =>
     tx

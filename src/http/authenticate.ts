@@ -50,7 +50,7 @@ async function authenticate(
   else await authenticateKey(request, reply, bearer, options);
 }
 
-/** Who sends a key to a route that asks for none. A wrong one is as good as none. */
+/** The caller by a key that was sent to a public route. A wrong key counts as none. */
 async function recognize(
   request: FastifyRequest,
   reply: FastifyReply,

@@ -27,7 +27,7 @@ test('credentials of a client come with HTTP Basic, form-encoded, or in the body
     assert.deepEqual(clientCredentials(authorization, body), { id, secret });
 });
 
-test('without them, or with some that cannot be read, it is nobody', () => {
+test('without them, or with unreadable ones, there is no client', () => {
   for (const [authorization, body] of [
     [undefined, {}],
     [undefined, { client_id: 'a' }],

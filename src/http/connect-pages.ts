@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { CustomField } from '#accounts/apps/app-definition.ts';
 
-/** Everything a page needs stands in it: no scripts, and nothing is loaded. */
+/** A page contains everything it needs: it has no scripts and loads nothing. */
 const style = `
 :root { color-scheme: light dark; --line: #8886; --accent: #1a5fb4; --bad: #b3261e; }
 @media (prefers-color-scheme: dark) { :root { --accent: #78aeed; --bad: #ff8a80; } }
@@ -31,7 +31,7 @@ export const pageHeaders = {
   'x-robots-tag': 'noindex',
 };
 
-/** What is to be agreed to, and the form for fields that have no value yet. It goes to the address that it came from. */
+/** The page that asks for consent, with a form for fields without a value. The form is posted to the URL of the page. */
 export function formPage(form: {
   appName: string;
   description: string;

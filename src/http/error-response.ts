@@ -255,7 +255,7 @@ export interface ErrorAnswer {
 /** After this many seconds it is worth trying again when the store or the service was not available. */
 const retryAfterSeconds = '5';
 
-/** The one mapping from what was thrown to status and body. What is not for callers goes only to the log. */
+/** The only mapping from a thrown error to status and body. Details that are not for callers are only logged. */
 export function errorAnswer(thrown: unknown, requestId: string): ErrorAnswer {
   const error = toError(thrown);
   if (error instanceof CallerError) {

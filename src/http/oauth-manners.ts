@@ -3,7 +3,7 @@ import { CallerError } from '#lib/errors.ts';
 import { errorAnswer } from './error-response.ts';
 import type { App } from './route-support.ts';
 
-/** Lets the routes of this scope take forms besides JSON. A field that stands there twice is refused (RFC 6749, 3.2). */
+/** Lets the routes of this scope take forms in addition to JSON. A field that appears twice is refused (RFC 6749, 3.2). */
 export function readForms(app: App): void {
   app.addContentTypeParser(
     'application/x-www-form-urlencoded',
@@ -34,7 +34,7 @@ const oauthCodes: ReadonlySet<string> = new Set([
 
 /**
  * A caller's mistake in the form of RFC 6749 (5.2) and in ours at once: `error` is the code that OAuth clients look at,
- * `error_description` the sentence. Everything else goes the ordinary way.
+ * `error_description` the sentence. All other errors are sent as usual.
  */
 export function sendOAuthError(
   error: FastifyError,

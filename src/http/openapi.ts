@@ -66,7 +66,8 @@ export async function describeRoutes(
             type: 'apiKey',
             in: 'cookie',
             name: 'millrace_session',
-            description: 'Of the pages of the service (POST /v1/session), with the header x-millrace-csrf',
+            description:
+              'The session cookie of the dashboard (POST /v1/session), with the header x-millrace-csrf',
           },
         },
       },
@@ -145,7 +146,7 @@ async function openReferencePages(app: App): Promise<FastifyInstance> {
 }
 
 /**
- * The document as the page shows it. A tag is a group there, where an operation should stand once: `addition` becomes
+ * The document as the page shows it. A tag is a group there, where an operation should appear once: `addition` becomes
  * a mark in the summary.
  */
 function oncePerOperation(document: Readonly<Record<string, unknown>>): Record<string, unknown> {

@@ -35,7 +35,7 @@ export interface RepeatedRequestOptions {
 /**
  * Every POST of the API accepts an `Idempotency-Key`: the request is carried out once, and a repeated request is answered as the
  * first one. Keys belong to the user or OAuth client. Requests are authenticated and validated before. An operation that asks for no
- * API key has no caller to whom a key could belong: it ignores the header.
+ * API key has no caller who could own a key: it ignores the header.
  */
 export function acceptRepeatedRequests(api: App, options: RepeatedRequestOptions): void {
   api.decorateRequest('keyed', undefined);

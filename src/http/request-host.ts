@@ -7,7 +7,7 @@ type HostOf = (
 
 /**
  * The host a request is for, before there is a Fastify request to ask: what the proxy that sent it says, if it is one of
- * `trustedProxies` (addresses and CIDRs), and the Host header otherwise. The same host that Fastify's `request.host` tells.
+ * `trustedProxies` (addresses and CIDRs), and the Host header otherwise. The same host as Fastify's `request.host`.
  */
 export function requestHost(trustedProxies: readonly string[]): HostOf {
   const trusted = new BlockList();
@@ -22,7 +22,7 @@ export function requestHost(trustedProxies: readonly string[]): HostOf {
     const peer = socket.remoteAddress ?? '';
     if (forwarded === undefined || forwarded === '' || isIP(peer) === 0) return headers.host ?? '';
     if (!trusted.check(peer, familyOf(peer))) return headers.host ?? '';
-    // Each proxy adds to the end: what stands before came from an unknown sender.
+    // Each proxy appends its value: the values before it come from an unknown sender.
     return String(forwarded).split(',').at(-1)?.trim() ?? '';
   };
 }

@@ -29,16 +29,16 @@ declare module 'fastify' {
     refusesTokens?: boolean;
     /** What only the admin of the instance may do, for the error message. Required on routes for the admin of the instance. */
     adminMay?: string;
-    /** Of a public route: a key that is sent says who asks. */
+    /** For a public route: a key that is sent identifies the caller. */
     takesKey?: boolean;
     /** A page of the dashboard: no operation, so a request for its path with another method gets no hint of it. */
     page?: boolean;
-    /** Bytes of user code pass through: no common parameters, no security headers of ours, no line per request. */
+    /** Bytes of user code pass through: no common parameters, no security headers of the service, no log line per request. */
     userContent?: boolean;
   }
 }
 
-/** Who makes this request. Only for routes that are not public. */
+/** The caller of this request. Only for routes that are not public. */
 export function callerOf(request: Pick<FastifyRequest, 'caller'>): Caller {
   assert(request.caller !== null, 'a caller on an authenticated route');
   return request.caller;
@@ -116,7 +116,7 @@ export const pageParameters = {
 /** Query of a list. Add own parameters with `Type.Object({ ...pageParameters, mine: … })`. */
 export const PageQuery = Type.Object(pageParameters);
 
-/** A parameter that may stand in the query or in a JSON body; the query wins. */
+/** A parameter that may be in the query or in a JSON body; the query wins. */
 export function parameterOf(request: Pick<FastifyRequest, 'query' | 'body'>, name: string): unknown {
   const fromQuery = (request.query as Record<string, unknown> | undefined)?.[name];
   if (fromQuery !== undefined) return fromQuery;

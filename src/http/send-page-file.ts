@@ -3,8 +3,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { PageFile } from '#web/dashboard/page-files.ts';
 
 /**
- * A file of the pages that the service has for people, compressed where the browser takes that; 304 without it when the browser has
- * this very one. Files that are named by their content are kept for a year, others are asked for again each time.
+ * Sends a file of the dashboard or the manual, compressed where the browser takes that; 304 without it when the browser has
+ * the same version. Files that are named by their content are kept for a year, others are revalidated each time.
  */
 export function sendPageFile(
   request: FastifyRequest,

@@ -20,7 +20,7 @@ for (const dialect of ['sqlite', 'postgres'] as const)
     before(async () => {
       place = await createStoreLocation(dialect);
       store = await place.open();
-      // Of a process without API, which answers for its own health.
+      // The options of a process without API, which answers for its own health.
       const options: Partial<ServerOptions> = {
         ...{ store, clock: systemClock, logger: silentLogger, metrics: new Registry(), api: false },
         arrival: { timeoutMs: 100, checkEveryMs: 20 },

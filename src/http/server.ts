@@ -31,7 +31,7 @@ const headersTimeoutMs = 60_000;
 const arrivalDefaults = { timeoutMs: 120_000, checkEveryMs: 30_000 };
 /** So often the log has a line about the requests since the last one, when there were any. */
 const summaryMs = 60_000;
-/** Registry keys and cursors stand in paths; longer ones match nothing. */
+/** Paths contain registry keys and cursors; longer ones match nothing. */
 const pathParameterLengthMax = 500;
 
 export interface ServerOptions extends RouteOptions, Pick<RepeatedRequestOptions, 'apiRequests'> {
@@ -40,7 +40,7 @@ export interface ServerOptions extends RouteOptions, Pick<RepeatedRequestOptions
   metrics: Registry;
   /**
    * Turns the address of a request to an endpoint's own host into its path, before routing. Gets the host, as a trusted proxy
-   * or the Host header tells it, and the path with query; answers the path to route.
+   * or the Host header names it, and the path with query; returns the path to route.
    */
   rewritePath?: (host: string, path: string) => string;
   /** Addresses and CIDRs of proxies whose `X-Forwarded-…` headers say who the caller is. Default none. */
@@ -114,7 +114,7 @@ export async function createServer(options: ServerOptions): Promise<App> {
   if (options.ingress !== undefined) {
     const { ingress } = options;
     await app.register(async (scope) => {
-      // Whose paths these are is a matter of users' sources; they are no operations of the API.
+      // These paths belong to users' sources, and are no operations of the API.
       scope.addHook('onRoute', (route) => {
         route.schema = { ...route.schema, hide: true };
       });
@@ -205,7 +205,7 @@ export function observeRequests(
     const isStream = request.routeOptions.schema?.produces?.includes('text/event-stream') === true;
     summaries.count({ method: request.method, route, status, ms, isStream });
     seconds.observe({ route, method: request.method, status }, reply.elapsedTime / 1000);
-    // Endpoints log what became of the request when they have something to tell.
+    // Endpoints log the outcome of the request themselves.
     if (request.routeOptions.config.userContent === true) return;
     logger.debug(
       {

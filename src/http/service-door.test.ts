@@ -20,7 +20,7 @@ describe('user code at the door of its own service', () => {
   let headers: IncomingMessage['headers'] = {};
   let dialled = 0;
   const door = new ServiceDoor({ publicUrl: () => publicUrl });
-  // The port that the service listens on. Nobody may ever come in here.
+  // The port that the service listens on. No connection may ever arrive here.
   const listener = createServer((_request, response) => {
     dialled += 1;
     response.end();

@@ -7,7 +7,7 @@ import type { EgressDoor } from '#egress/egress-door.ts';
 const requestTimeoutMs = 120_000;
 /** What strangers may use: endpoints, links of waiting runs, signed URLs of files, and signers of OAuth 1 accounts. */
 const openPaths = ['/in/', '/files/', signerPath];
-/** Who a proxy says the caller is: only proxies may say so, and none is between user code and this door. */
+/** Headers in which a proxy names its client: they are removed, because no proxy is between user code and this door. */
 const proxyHeaders = [
   'forwarded',
   'x-forwarded-for',

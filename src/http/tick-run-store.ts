@@ -13,7 +13,7 @@ export type ShownTickRunState = (typeof shownTickRunStates)[number];
 
 /** The run of a tick, as the API answers it. */
 export interface TickRun {
-  /** Of a workflow's run; runs of sources have no ids. */
+  /** The id of a workflow's run; runs of sources have none. */
   id: string | null;
   state: ShownTickRunState;
   error: string | null;
@@ -76,7 +76,7 @@ async function workflowRuns(db: Db, ids: readonly string[]): Promise<Map<string,
 
 interface TickJob {
   state: JobState;
-  /** Of the attempt before. */
+  /** The error of the attempt before. */
   error: string | null;
   plannedMs: number | undefined;
 }

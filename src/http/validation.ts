@@ -101,7 +101,7 @@ interface CheckFailure {
 function asCallerError(failures: readonly CheckFailure[], httpPart: string): CallerError {
   // Where null would do too, that is not what was meant.
   const plain = failures.filter(({ keyword, message }) => keyword !== 'anyOf' && message !== 'must be null');
-  // Of several types that would do, the one that the value has says what is wrong with it.
+  // Of several allowed types, the error names the one that the value has.
   const choices = new Set(
     failures.filter(({ keyword }) => keyword === 'anyOf').map(({ instancePath }) => instancePath),
   );

@@ -78,7 +78,7 @@ describe('requests to the API with a key', () => {
       assert.match(answer ?? '', /^v1\./, 'sealed');
     });
 
-    test('a kept reply is sealed anew when the data keys are rotated', async () => {
+    test('a kept reply is resealed when the data keys are rotated', async () => {
       const requests = requestsOn('node_a');
       await requests.keep(await first(requests), reply);
       const { resealed } = await rotateDataKeys(
@@ -108,7 +108,7 @@ describe('requests to the API with a key', () => {
       assert.equal(await stateOf(there), 'answered');
     });
 
-    test('a process that begins anew under the name of a node does not think that it has its requests', async () => {
+    test('a new process under the name of a node does not think that it has its requests', async () => {
       await first(requestsOn('node_a'));
       await addNode('node_a');
       assert.equal(await stateOf(requestsOn('node_a')), 'unknown');

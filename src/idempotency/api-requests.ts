@@ -21,7 +21,7 @@ export interface ApiRequest extends RequestKey {
   rights: string;
 }
 
-/** What became of an earlier request with the same key. */
+/** The outcome of an earlier request with the same key. */
 export type EarlierRequest =
   | { state: 'answered'; answer: KeptAnswer; rights: string | null }
   | { state: 'conflict' }
@@ -33,7 +33,7 @@ type Ending = { status: number } | 'free' | 'unknown';
 
 /**
  * Requests to the API with an `Idempotency-Key`. The key is on disk, with the node that has the request, before the request is
- * carried out, so a request is carried out at most once: after a crash its outcome is unknown, and a repeated request is told so.
+ * carried out, so a request is carried out at most once: after a crash its outcome is unknown, and a repeated request gets that answer.
  * The reply is kept before it is sent.
  */
 export class ApiRequests {
@@ -109,7 +109,7 @@ export class ApiRequests {
     const { requestId: jobId, rights } = request;
     const nowMs = this.#clock.now();
     const row = keyRow(request, { jobId, nowMs, accepted: false, api: { node: this.#node, rights } });
-    // Before the key is in the store: whoever finds it there sees that it is under way.
+    // Before the key is in the store, so that a request that finds it there sees that it is under way.
     this.#underWay.add(jobId);
     let isNew = false;
     try {

@@ -45,7 +45,7 @@ export function keyRow(
 
 /**
  * `write` for items with keys: each is done in the same transaction in which its key is stored, and not at all when the key
- * is there already. Answers for each whether it was done.
+ * is there already. Returns for each whether it was done.
  */
 export function writeOnce<Item>(write: BatchWrite<Item, unknown>): BatchWrite<KeyedItem<Item>, boolean> {
   return {
@@ -67,7 +67,7 @@ export function writeOnce<Item>(write: BatchWrite<Item, unknown>): BatchWrite<Ke
   };
 }
 
-/** Reserves keys of requests to the API before these are carried out. Answers for each whether it was new. */
+/** Reserves keys of requests to the API before these are carried out. Returns for each whether it was new. */
 export const reserveKeys: BatchWrite<IdempotencyKeyTable, boolean> = {
   name: 'reserve-idempotency-keys',
   async run(tx, rows) {
@@ -153,7 +153,7 @@ export async function freeKey(tx: Tx, { id, jobId }: { id: string; jobId: string
     .execute();
 }
 
-/** No node works on the request any more, and what was done of it is not known. */
+/** Records that no node works on the request, and that its outcome is unknown. */
 export async function abandonKey(tx: Tx, { id, jobId }: { id: string; jobId: string }): Promise<void> {
   await tx
     .updateTable('idempotency_keys')
@@ -222,7 +222,7 @@ export async function removeKeysOf(tx: Tx, subjectId: string, limit: number): Pr
   return Number(result.numDeletedRows) < limit;
 }
 
-/** Whether a job is neither waiting nor running any more. */
+/** Whether a job is neither waiting nor running. */
 export async function isGone(db: Db, jobId: string): Promise<boolean> {
   const row = await db.selectFrom('jobs').select('id').where('id', '=', jobId).executeTakeFirst();
   return row === undefined;

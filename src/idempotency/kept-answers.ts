@@ -14,7 +14,7 @@ const replyBytesMax = 1024 * 1024;
 const ownerBytesMax = 256 * 1024 * 1024;
 /** How long the sum of an owner's replies is used before it is read again; what is kept meanwhile is added. */
 const usageTtlMs = 60_000;
-/** Repeated requests that wait for an answer, in this process and of one owner. Others are told to come again. */
+/** Repeated requests that wait for an answer, in this process and of one owner. Others are refused, to be retried. */
 const waitingMax = 1_024;
 const waitingPerOwnerMax = 256;
 /** The safety net for a lost notification. A run that is gone for two such times without an answer has lost it. */
@@ -114,7 +114,7 @@ export class KeptAnswers {
     }
   }
 
-  /** Records the answer of a run whose caller does not wait in this process any more. What was interrupted answers later. */
+  /** Records the answer of a run whose caller no longer waits in this process. An interrupted run answers later. */
   recorder(
     key: TakenKey,
     options: { isPrivate: boolean },

@@ -13,7 +13,7 @@ export interface RequestKey {
 const wellFormed = /^[\x21-\x7e]{1,255}$/;
 
 /**
- * Id of the key in the header of a request to `address`: the key of the endpoint or, with a space in it, what stands for the
+ * Id of the key in the header of a request to `address`: the key of the endpoint or, with a space in it, the id of the
  * caller of the API. Undefined without the header. Throws
  * CallerError `invalid_parameter`.
  */

@@ -62,8 +62,8 @@ export function createClient(
 }
 
 /**
- * Gives the client another secret; the old one ends at once. Tokens that were given out stay until they expire, so that
- * nothing that runs is cut off by routine; `endTokens` ends them too, for a secret that somebody else may know.
+ * Gives the client another secret; the old one ends immediately. Tokens that were given out stay until they expire, so that
+ * nothing that runs is cut off by routine; `endTokens` ends them too, for a secret that may have leaked.
  */
 export function rotateClientSecret(
   store: Store,
@@ -82,7 +82,7 @@ export function rotateClientSecret(
   });
 }
 
-/** Ends the client and its tokens at once. What was made with them stays: it is the workspace's. */
+/** Ends the client and its tokens immediately. Objects made with them stay, because they belong to the workspace. */
 export function revokeClient(
   store: Store,
   caller: Caller,

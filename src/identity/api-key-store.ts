@@ -42,7 +42,7 @@ export async function insertApiKey(
   return key;
 }
 
-/** Whose key has this hash, revoked or not. */
+/** Finds the API key with this hash, revoked or not. */
 export function findApiKeyByHash(
   db: Db,
   hash: string,

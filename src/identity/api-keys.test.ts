@@ -12,7 +12,7 @@ function watched(db: Db): { db: Db; statements: string[] } {
   const statements: string[] = [];
   const plugin: KyselyPlugin = {
     transformQuery: ({ node }) => {
-      // Shape without values: the form of the work, whoever asks.
+      // The shape without values: the work is the same for every caller.
       statements.push(JSON.stringify(node, (name, value) => (name === 'value' ? '?' : value)));
       return node;
     },
@@ -55,7 +55,7 @@ forEachStore((fixture) => {
     const whole = await store.read.selectFrom('api_keys').selectAll().execute();
     assert.equal(whole.length, 1);
     assert.ok(!JSON.stringify(whole).includes(secret));
-    assert.ok(!('key_hash' in (rows[0] ?? {})), 'and the hash is for nobody to see');
+    assert.ok(!('key_hash' in (rows[0] ?? {})), 'and the hash is never shown');
     const caller = await findCaller(store.read, secret);
     assert.deepEqual(caller, { userId: user.id, isAdmin: false, keyId: rows[0]?.id, lastUsedAtMs: 0 });
   });

@@ -18,14 +18,14 @@ import {
 import { type Caller, notFound } from './permissions.ts';
 import { findUser, lockUser } from './user-store.ts';
 
-/** `last_used_at` is written at most this often for a key: it is for people, and a write per request would cost. */
+/** `last_used_at` is written at most this often for a key: users need no more, and a write per request would be expensive. */
 const lastUsedPrecisionMs = 60_000;
 /** Keys of one user at most. */
 const keysMax = 100;
 
 /**
  * The caller behind an API key, or undefined. A missing, unknown and revoked key take the same path: hash, one look-up,
- * one comparison in constant time; so that neither the answer nor its time tells them apart.
+ * one comparison in constant time; so that neither the answer nor its time distinguishes them.
  */
 export async function findCaller(
   db: Db,
@@ -93,7 +93,7 @@ export function revokeApiKey(
   clock: Clock,
 ): Promise<void> {
   return store.transaction(async (tx) => {
-    // Two keys that are revoked at once must not both be the last but one.
+    // Two keys that are revoked simultaneously must not both count as the last but one.
     await lockUser(tx, store, values.userId);
     const key = await findApiKey(tx, values.keyId);
     if (key === undefined || key.user_id !== values.userId || key.revoked_at_ms !== null) {

@@ -28,7 +28,7 @@ const tokensOfClientMax = 10_000;
 const prunedAtOnce = 100;
 /** `last_used_at` of a client is written at most this often. */
 const lastUsedPrecisionMs = 60_000;
-/** The form of every token: tells it from an API key without a look into the store. */
+/** The form of every token: distinguishes it from an API key without a look-up in the store. */
 const tokenForm = /^mat_[0-9A-Za-z]{32}$/;
 
 /** Whether this is written as an access token is; not whether it is one. */
@@ -50,7 +50,7 @@ export interface IssuedToken {
 /**
  * The client that these credentials are of. An unknown client, a revoked one and a wrong secret take the same path: hash,
  * one look-up, one comparison in constant time. Nothing is counted or locked: a secret has 190 random bits, so guessing
- * is bounded by that, as with API keys, and nobody can lock a client out by guessing. Throws CallerError `invalid_client`.
+ * is bounded by that, as with API keys, and guessing cannot lock a client out. Throws CallerError `invalid_client`.
  */
 async function requireClient(
   db: Db,
@@ -79,7 +79,7 @@ export async function issueToken(
   credentials: ClientCredentials,
   clock: Clock,
 ): Promise<IssuedToken> {
-  // Outside the transaction, so that whoever guesses makes nobody wait for the one writer.
+  // Outside the transaction, so that callers who guess secrets do not hold up the one writer.
   const client = await requireClient(store.read, credentials);
   const token = `mat_${newSecret()}`;
   return store.transaction(async (tx) => {
@@ -145,7 +145,7 @@ function isGood(token: TokenOfClient, nowMs: number): boolean {
   return token.revoked_at_ms === null && nowMs < token.expires_at_ms;
 }
 
-/** Whether what the caller came with, a key, a token or a session, would be taken again. For whoever stays, such as readers of a stream. */
+/** Whether the caller's key, token or session is still valid: for long requests, such as streams. */
 export async function isStillValid(db: Db, caller: Caller, nowMs: number): Promise<boolean> {
   if (caller.workspaceId !== undefined) {
     const token = await findToken(db, caller.keyId);

@@ -21,7 +21,7 @@ export interface FirstStart {
  * On an empty store: the first user (instance admin), a workspace, a project and an API key, all or nothing, and the key
  * in a file only its owner can read. Undefined when there are users already. Nodes that start together on one database
  * take turns; only one of them creates. The file is written before the commit: a crash may leave a file whose key is
- * unknown (the next start replaces it), never a key that nobody knows.
+ * unknown (the next start replaces it), never a stored key that is in no file.
  */
 export async function firstStart(
   store: Store,

@@ -1,8 +1,8 @@
-/** How names and addresses of people and workspaces may be spelled: for the API and for the command line. */
+/** Rules for names and e-mail addresses of users and workspaces: for the API and for the command line. */
 export const identityRules = {
   username: { minLength: 1, maxLength: 64, pattern: '^[A-Za-z0-9][A-Za-z0-9._-]*$' },
   email: { minLength: 3, maxLength: 254, pattern: '^[^\\s@]+@[^\\s@]+$' },
-  /** Of workspaces and projects. */
+  /** Names of workspaces and projects. */
   name: { minLength: 1, maxLength: 200 },
   orgname: { minLength: 1, maxLength: 64, pattern: '^[a-z0-9]+(-[a-z0-9]+)*$' },
   keyName: { maxLength: 100 },

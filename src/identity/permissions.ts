@@ -4,16 +4,16 @@ import type { Role } from '#storage/tables/identity-tables.ts';
 import { isRole } from './membership.ts';
 import { listMembershipsOf } from './workspace-store.ts';
 
-/** Who makes a request. `isAdmin` is about the instance (creating users), never about other tenants' resources. */
+/** The caller of a request. `isAdmin` is about the instance (creating users), never about other tenants' resources. */
 export interface Caller {
-  /** u_… of a person; for an access token oac_… of its OAuth client, which owns nothing itself. */
+  /** u_… of a user; for an access token oac_… of its OAuth client, which owns nothing itself. */
   userId: string;
   isAdmin: boolean;
   /** What the request came with: key_… or tok_…. */
   keyId: string;
   /** ses_… when it came with the cookie of a session; `keyId` is then the key that the session began with. */
   sessionId?: string;
-  /** Set for an access token: it acts as a member of this workspace, and is nobody anywhere else. */
+  /** Set for an access token: it acts as a member of this workspace only. */
   workspaceId?: string;
 }
 
@@ -62,7 +62,7 @@ export async function ownersOf(db: Db, caller: Pick<Caller, 'userId' | 'workspac
   return new Ownership(owners);
 }
 
-/** The one answer for what does not exist and for what belongs to others, so that neither can be told from the other. */
+/** The same error for an object that does not exist and for one of another owner, so that a caller cannot tell them apart. */
 export function notFound(what: string, id: string, parameter = 'id'): CallerError {
   return new CallerError('not_found', `no ${what} ${JSON.stringify(id)}`, { parameter });
 }

@@ -50,7 +50,7 @@ export async function insertProject(
   const id = newId('proj');
   const project: Project = {
     id,
-    // The short form of the id, as it stands in addresses of the dashboard.
+    // The short form of the id, as used in URLs of the dashboard.
     hid: id.slice('proj_'.length, 'proj_'.length + 7),
     name: values.name,
     repository_id: null,
@@ -66,8 +66,8 @@ export async function insertProject(
 }
 
 /**
- * The id of a project, when it is of this workspace. Throws CallerError `not_found` naming `project_id`; a project is
- * never of a user.
+ * The id of a project, if it belongs to this workspace. Throws CallerError `not_found` naming `project_id`; a project
+ * never belongs to a user.
  */
 export async function projectOfWorkspace(db: Db, id: string, workspaceId: string): Promise<string> {
   const project = await findProject(db, id);

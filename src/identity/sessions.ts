@@ -20,7 +20,7 @@ import {
 const sessionsOfKeyMax = 100;
 /** Expired sessions that go with each new one: more than come, so that the table does not grow. */
 const prunedAtOnce = 100;
-/** The form of what is in the cookie: anything else is not looked for. */
+/** The form of the token in the cookie: no other text is looked up. */
 const tokenForm = /^mse_[0-9A-Za-z]{32}$/;
 
 export interface StartedSession {
@@ -36,7 +36,7 @@ export async function startSession(
   { apiKey, lifeMs }: { apiKey: string; lifeMs: number },
   clock: Clock,
 ): Promise<StartedSession> {
-  // Outside the transaction, so that whoever guesses makes nobody wait for the one writer.
+  // Outside the transaction, so that callers who guess keys do not hold up the one writer.
   const caller = await findCaller(store.read, apiKey);
   if (caller === undefined) throw unknownKey();
   const token = `mse_${newSecret()}`;
@@ -82,7 +82,7 @@ export async function findSessionCaller(
 
 const noHash = '0'.repeat(64);
 
-/** Whether a session goes on: for whoever stays, such as readers of a stream. */
+/** Whether a session is still valid: for long requests, such as streams. */
 export async function isGoodSession(db: Db, id: string, nowMs: number): Promise<boolean> {
   const row = await findSession(db, id);
   return row !== undefined && isGood(row, nowMs);

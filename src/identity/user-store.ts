@@ -38,6 +38,17 @@ export function listUsers(db: Db, limit: number): Promise<User[]> {
   return db.selectFrom('users').select(columns).orderBy('created_at_ms').orderBy('id').limit(limit).execute();
 }
 
+/** Names of users by id; users who do not exist are not in it. */
+export async function usernamesOf(db: Db, ids: readonly string[]): Promise<Map<string, string>> {
+  if (ids.length === 0) return new Map();
+  const rows = await db
+    .selectFrom('users')
+    .select(['id', 'username'])
+    .where('id', 'in', [...ids])
+    .execute();
+  return new Map(rows.map(({ id, username }) => [id, username]));
+}
+
 /** Newest first; with `words` those that have them in their name, e-mail address or id. */
 export async function pageOfUsers(db: Db, words: string, page: PageRequest): Promise<Page<User>> {
   const query = db.selectFrom('users').select(columns);

@@ -274,7 +274,7 @@ function leased(job: NewJob<'run_source'>, bytes: number): LeasedJob {
 
 /**
  * Inserts run jobs, many in one statement. Where other nodes are there, one of them may have deleted a source that this node still
- * remembers: its request is refused, or it would be acknowledged and lost. A source that goes after the look takes what was accepted along.
+ * remembers: its request is refused, or it would be acknowledged and lost. A source that is removed after the check takes its accepted requests with it.
  */
 function insertInvocations(store: Store, hasOthers: () => boolean): BatchWrite<NewInvocation, void> {
   return {
@@ -291,7 +291,7 @@ function insertInvocations(store: Store, hasOthers: () => boolean): BatchWrite<N
         tx,
         invocations.map(({ job, node }) => jobRow(job, node)),
       );
-      // Whoever has the turn takes it from the store.
+      // The node that has the turn takes it from the store.
       if (invocations.some(({ node }) => node === undefined)) await store.notify(tx, 'millrace_jobs', '');
       return invocations.map(() => undefined);
     },

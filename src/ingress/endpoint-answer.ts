@@ -6,7 +6,7 @@ import { endpointRemoved } from '#sources/endpoint-errors.ts';
 import { sendHttpReply } from './endpoint-reply.ts';
 import type { Endpoint, EndpointDirectory } from './resolve-endpoint.ts';
 
-/** What a caller gets whose request became a run; nothing in it belongs to anybody. */
+/** The page for a caller whose request became a run; it holds no data of any owner. */
 const successPage =
   '<p><b>Success!</b></p>\n<p>The workflow got this request. To answer with something else, let its trigger respond itself and call <code>$.respond()</code> in a step.</p>\n';
 
@@ -22,7 +22,7 @@ function sendSourceAnswer(reply: FastifyReply, answer: EndpointAnswer): FastifyR
   return reply.code(500).send({
     error: 'the component did not respond to this request',
     code: 'no_response',
-    // Whoever calls is a stranger to the source: no ids.
+    // The caller may be a stranger to the owner: no ids.
     details: {},
   });
 }
@@ -48,7 +48,7 @@ export async function answerRepeated(
 ): Promise<FastifyReply> {
   if (known.requestDigest !== requestDigest) throw idempotencyConflict();
   const answer = await answers.answerOf(known);
-  // The run of the first request was ended by the deletion, and its key goes with it.
+  // The run of the first request was ended by the deletion, and its key is removed with it.
   if ((answer === undefined || answer.kind === 'ended') && (await directory.isRemoved(endpoint)))
     throw endpointRemoved(endpoint.kind);
   if (answer === undefined) throw inProgress(reply);

@@ -29,7 +29,7 @@ export interface IngressOptions {
   starter: WorkflowStarter;
   resumer: LinkTarget;
   uploads: UploadedBodies;
-  /** Of requests with an `Idempotency-Key`. */
+  /** The answers to requests with an `Idempotency-Key`. */
   answers: KeptAnswers;
   accessTokens: AccessTokens;
   bodyBytesMax: number;
@@ -56,7 +56,7 @@ declare module 'fastify' {
 }
 
 const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const;
-/** What Fastify is told the type of a body is; only the second kind is not read into memory. */
+/** The content types that Fastify sees; only bodies of the second kind are not read into memory. */
 const anyType = 'application/octet-stream';
 const unreadType = 'application/x-left-unread';
 
@@ -129,7 +129,7 @@ async function answerRequest(
   }
   if (endpoint.kind === 'workflow') {
     reply.header('access-control-allow-origin', '*');
-    // Before the body is read, if that is large, and before anything is told of an earlier request.
+    // Before a large body is read, and before anything about an earlier request is answered.
     await requireToken(endpoint, request.headers.authorization, {
       reply,
       accessTokens: options.accessTokens,
@@ -267,7 +267,7 @@ async function answerLink(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  // The token is in the address: it goes nowhere from here.
+  // The token is in the URL, so it must not be sent on as a referrer.
   reply.headers({
     'access-control-allow-origin': '*',
     'referrer-policy': 'no-referrer',
@@ -304,7 +304,7 @@ function targetOf({ raw }: FastifyRequest): { path: string; queryString: string 
     : { path: url.slice(0, at), queryString: url.slice(at + 1) };
 }
 
-/** `base` is what stands before the path that the event tells. A body that is to be set aside is not read. */
+/** `base` is the part before the path that the event contains. A body that will be set aside is not read. */
 async function endpointRequest(
   { bodyBytesMax }: IngressOptions,
   request: FastifyRequest,

@@ -22,9 +22,9 @@ export interface FileKeeper {
   ): Promise<string>;
 }
 
-/** An address that somebody may write to. */
+/** An address that accepts mail. */
 export interface MailTarget {
-  /** As it stands in the envelope. */
+  /** As in the envelope. */
   address: string;
   plusTag: string | null;
   /** ei_… */
@@ -33,7 +33,7 @@ export interface MailTarget {
   ownerId: string;
 }
 
-/** What the sender is told: an SMTP reply. */
+/** The SMTP reply to the sender of a refused mail. */
 export class MailRefusal extends Error {
   override name = 'MailRefusal';
   readonly responseCode: number;
@@ -44,7 +44,7 @@ export class MailRefusal extends Error {
   }
 }
 
-/** Turns mails into runs. Promise 1: who was told that a mail was accepted finds it on disk. */
+/** Turns mails into runs. Promise 1: a mail that was accepted is on disk. */
 export class MailAcceptor {
   readonly #store: Store;
   readonly #runs: RunPreparer & Pick<RunStarter, 'hasRoom'>;
@@ -60,7 +60,7 @@ export class MailAcceptor {
     files: FileKeeper;
     parser: MailParser;
     clock: Clock;
-    /** Of the addresses; lower case. */
+    /** The domain of the addresses, in lower case. */
     domain: () => string;
     /** Whether an owner has quota for one more run. */
     mayRun: (ownerId: string) => boolean | Promise<boolean>;
@@ -74,7 +74,7 @@ export class MailAcceptor {
     this.#mayRun = options.mayRun;
   }
 
-  /** Who an address belongs to. Throws `MailRefusal`: unknown, inactive, or over quota. */
+  /** Finds the workflow of an address. Throws `MailRefusal`: unknown, inactive, or over quota. */
   async findTarget(address: string): Promise<MailTarget> {
     const recipient = readRecipient(this.#domain(), address);
     const unknown = () => new MailRefusal(550, 'No such address');
@@ -154,7 +154,7 @@ export class MailAcceptor {
     return { rawUrl, textUrl, htmlUrl, attachmentUrls };
   }
 
-  /** In one transaction: a sender that is told to try again must not have started half of them. */
+  /** In one transaction: a sender that is asked to try again must not have started half of them. */
   async #startRuns(events: readonly { target: MailTarget; event: string }[]): Promise<void> {
     for (const { target, event } of events) {
       if (!(await orUnavailable(this.#runs.hasRoom(target.workflowId, event.length))))
@@ -187,7 +187,7 @@ export class MailAcceptor {
   }
 }
 
-/** What is wrong here and now is worth trying again later, and the sender is told so. */
+/** Turns our own failures into a refusal that asks the sender to try again later. */
 async function orUnavailable<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;

@@ -7,7 +7,7 @@ export class MailMemory {
     this.#bytesMax = bytesMax;
   }
 
-  /** False: there is no room for so many bytes more. */
+  /** False: there is no room for that many more bytes. */
   take(bytes: number): boolean {
     if (this.#bytes + bytes > this.#bytesMax) return false;
     this.#bytes += bytes;
@@ -21,11 +21,11 @@ export class MailMemory {
 
 const firstBytes = 64 * 1024;
 
-/** The bytes of a mail while they arrive. It grows by doubling, and holds nothing any more once it was refused. */
+/** The bytes of a mail while they arrive. It grows by doubling, and is emptied when the mail is refused. */
 export class MailBuffer {
-  /** Why nothing is kept; undefined while all is well. */
+  /** Why nothing is kept; undefined if there is no problem. */
   refused: 'too_large' | 'no_room' | undefined;
-  /** Of the mail so far, kept or not. */
+  /** Bytes of the mail so far, kept or not. */
   length = 0;
   readonly #memory: MailMemory;
   readonly #bytesMax: number;

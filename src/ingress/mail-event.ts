@@ -1,7 +1,7 @@
 import { attachmentText } from './attachment-text.ts';
 import { type AddressList, cut, type MailAttachment, type MailText, type ParsedMail } from './parse-mail.ts';
 
-/** The JSON of an event of a mail is at most this long; what had to go is in the files beside it. */
+/** The JSON of an event of a mail is at most this long; what did not fit is in the files beside it. */
 export const mailEventBytesMax = 512 * 1024;
 /** Text attachments are in the event up to here (platform facts, e-mail triggers). */
 const attachmentContentBytesMax = 10_000;
@@ -11,7 +11,7 @@ const fullSize = {
   text: 100_000,
   html: 150_000,
   headers: 48_000,
-  /** Of the texts of all attachments. */
+  /** Maximum of the texts of all attachments. */
   attachmentBytes: 60_000,
 };
 
@@ -32,7 +32,7 @@ export interface MailEnvelope {
   receivedAtMs: number;
   /** MAIL FROM; empty for bounces. */
   sender: string;
-  /** The addresses of this workflow only: what else is in the envelope is nobody's business. */
+  /** The addresses of this workflow only: the rest of the envelope is private. */
   recipients: string[];
   plusTag: string | null;
   clientIp: string;
@@ -121,7 +121,7 @@ function bodyText(
   return { value, truncated: text.whole !== null || value.length < text.head.length };
 }
 
-/** Of one field outside `headers`, so that many long ones cannot fill the event. */
+/** Maximum of one field outside `headers`, so that many long ones cannot fill the event. */
 const fieldCharacters = 4_000;
 
 function textOf(value: unknown, part: number): string | null {
@@ -156,7 +156,7 @@ function rawValue(mail: ParsedMail, name: string): string | null {
   return line === undefined ? null : cut(line.value, 500);
 }
 
-/** These first: a mail with endless other fields still tells who wrote it. */
+/** These first: a mail with endless other fields still names its author. */
 const firstFields = ['subject', 'from', 'to', 'cc', 'reply-to', 'date', 'message-id', 'in-reply-to'];
 
 function shownHeaders(mail: ParsedMail, charactersMax: number) {

@@ -6,13 +6,13 @@ import type { ParsedMail } from './parse-mail.ts';
 
 /** Mails parsed at once. What waits for its turn is bounded by the bytes of mails that are held (mail-buffer.ts). */
 const threadsMax = 2;
-/** Of mails larger than this one is parsed at a time: a hostile one takes many times its size. */
+/** Mails larger than this are parsed one at a time: a hostile one takes many times its size. */
 const smallBytes = 2 * 1024 * 1024;
 /** Heap of a thread: a mail of millions of tiny parts ends its thread, not the service. */
 const heapMbMax = 384;
 /** The longest a mail is looked at; an honest one of 30 MB takes about a second. */
 const parseMaxMs = 20_000;
-/** A thread that had nothing to do for so long ends. */
+/** A thread that was idle for this long ends. */
 const idleMaxMs = 60_000;
 
 /** The mail cannot be read within the bounds; sending it again would not help. */
@@ -145,7 +145,7 @@ class ParserThread {
     else task.answer.resolve(answer);
     if (this.#ended) return;
     if (this.#hasLarge) {
-      // Its memory goes with it; until then no other large mail is parsed.
+      // Its memory is freed with it; until then no other large mail is parsed.
       void this.end();
       return;
     }

@@ -33,7 +33,7 @@ describe('the mail server of the settings', () => {
   test('listens on the address of MILLRACE_SMTP_HOST, and does not start where that is none of this machine', async () => {
     await using here = await startWith({ smtpHost: 'localhost' });
     assert.equal(here.host, 'localhost');
-    // Of RFC 5737: for documentation, and no address of any machine.
+    // The address is one of RFC 5737, for documentation, which no machine has.
     const elsewhere = startWith({ smtpHost: '192.0.2.1' }).then((server) => server[Symbol.asyncDispose]());
     await assert.rejects(elsewhere, { code: 'EADDRNOTAVAIL' });
   });

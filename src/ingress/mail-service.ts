@@ -35,7 +35,7 @@ export async function startMailServer(options: {
     async close() {
       await server.close();
       await parser.close();
-      // What was parsed by now is stored, or is not: nobody waits for its answer any more, and both are right.
+      // A parsed mail may be stored or not: its sender no longer waits for an answer, so both are right.
       await server.settled();
     },
   };

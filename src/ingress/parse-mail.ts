@@ -8,7 +8,7 @@ import PostalMime, {
 
 /** Header fields of the message and of all its parts; a mail with more is refused. */
 const headerBytesMax = 1024 * 1024;
-/** Parts within parts; a mail that goes deeper is refused. */
+/** Parts within parts; a deeper mail is refused. */
 const nestingMax = 64;
 /**
  * Each line costs the parser a hundred bytes, each part a thousand. A mail of 30 MB in base64 has 400,000 lines; one with
@@ -17,18 +17,18 @@ const nestingMax = 64;
 const linesMax = 500_000;
 /** Attachments that are handed on; all of them are in the raw mail. */
 export const attachmentsMax = 100;
-/** Of a text: what is handed on as a string. The whole is there as bytes when it is longer. */
+/** Characters of a text that are passed on as a string. A longer text is passed on as bytes too. */
 export const textHeadMax = 150_000;
-/** Of one header field. */
+/** Maximum of one header field. */
 const headerCharactersMax = 8_000;
 /** Addresses of one header field. */
 const addressesMax = 200;
 /** Header fields that are handed on. */
 const headersMax = 500;
-/** A mail that has come by so many servers goes round in a circle. */
+/** A mail that passed this many servers is in a loop. */
 const receivedMax = 100;
 
-/** A mail as its event tells of it. Made in a thread of its own, so it holds nothing but data. */
+/** A mail as its event describes it. It is made in a thread of its own, so it holds only data. */
 export interface ParsedMail {
   /** In the order of the message, values unfolded but not decoded, at most `headersMax`. */
   headerLines: { name: string; value: string }[];
@@ -66,7 +66,7 @@ export interface AddressList {
 
 /**
  * Reads a raw mail. Throws for what no mail looks like (too many or too deep parts, endless headers, a loop); garbage
- * within the bounds is read as far as it goes. Messages inside the message are attachments.
+ * within the bounds is read as far as possible. Messages inside the message are attachments.
  */
 export async function parseMail(raw: ArrayBuffer): Promise<ParsedMail> {
   requireFewLines(new Uint8Array(raw));
@@ -134,7 +134,7 @@ const addressFields = new Set([
 ]);
 /** With parameters: `{ value, params }`. */
 const structuredFields = new Set(['content-type', 'content-disposition', 'dkim-signature']);
-/** May be there once (RFC 5322, 3.6); of more the first counts, so that nobody else reads another one. */
+/** Fields that may appear once (RFC 5322, 3.6); of several the first counts, so that no two readers see different ones. */
 const singleFields = new Set([
   ...addressFields,
   'subject',
@@ -174,7 +174,7 @@ function headerValue(name: string, value: string): unknown {
   return decoded(short);
 }
 
-/** Encoded words may hold line ends, with which whoever puts a subject into another header would make new ones. */
+/** Encoded words may hold line ends, which would make new headers if user code put a subject into another header. */
 function decoded(value: string): string {
   return oneLine(decodeWords(value));
 }
@@ -238,7 +238,7 @@ function attachmentOf(attachment: Attachment, index: number, charset: string | u
   };
 }
 
-/** A label may stand in a header again. */
+/** The label may be used in a header again. */
 function safeCharset(charset: string | undefined): string | null {
   const label = charset?.trim();
   return label !== undefined && /^[\w.:+-]{1,40}$/.test(label) ? label : null;

@@ -38,7 +38,7 @@ export interface AppEvent extends PushedName {
   event: string;
 }
 
-/** A job that is going to be stored: on this node from the start, or left to whoever has room. */
+/** A job that is going to be stored: leased to this node from the start, or left to a node that has room. */
 interface PlacedRun<K extends 'run_source' | 'fan_out_apphook'> {
   job: NewJob<K>;
   isHere: boolean;
@@ -127,7 +127,7 @@ export class AppEvents implements JobHandler {
     return total;
   }
 
-  /** Makes the runs of a part of the sources that are left, and the jobs that go on with the others. */
+  /** Makes the runs of a part of the sources that are left, and the jobs that continue with the others. */
   async run(job: LeasedJob, signal: AbortSignal): Promise<void> {
     await this.#turns.run(job.ownerId, async () => {
       signal.throwIfAborted();
@@ -282,7 +282,7 @@ function leased(job: NewJob<'run_source'> | NewJob<'fan_out_apphook'>, bytes: nu
   return { ...job, lane: job.lane ?? null, attempts: 1, bytes, createdAtMs: job.nowMs };
 }
 
-/** Inserts what came of many events together. */
+/** Inserts the rows of many events together. */
 function insertParts(store: Store, node: string): BatchWrite<Part, void> {
   return {
     name: 'insert-app-events',

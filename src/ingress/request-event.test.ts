@@ -69,7 +69,7 @@ describe('the event of a request', () => {
     assert.equal(event.body, body);
   });
 
-  test('has a file that nobody named under a name of ours', async () => {
+  test('has an unnamed file under a name of ours', async () => {
     const head = 'content-disposition: form-data; name="f"\r\ncontent-type: application/octet-stream';
     const event = await eventOf({
       headers: { 'content-type': 'multipart/form-data; boundary=x' },
@@ -79,7 +79,7 @@ describe('the event of a request', () => {
     assert.deepEqual(event.body, { f: { filename: 'file', mimetype, url: 'https://example.com/file' } });
   });
 
-  test('has a form of more fields than anybody fills in as text, which takes no time', async () => {
+  test('has a form of excessively many fields as text, which takes no time', async () => {
     const headers = { 'content-type': 'application/x-www-form-urlencoded' };
     const part = '--x\r\ncontent-disposition: form-data; name="a"\r\n\r\n1\r\n';
     const multipart = { 'content-type': 'multipart/form-data; boundary=x' };

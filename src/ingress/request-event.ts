@@ -16,7 +16,7 @@ export interface EndpointRequest {
   clientIp: string;
 }
 
-/** Of a form; one with more stays text. */
+/** Maximum of fields of a form; a form with more stays text. */
 const formFieldsMax = 1000;
 /** A form is read in pieces, so that reading can end before its end. */
 const sliceBytes = 16 * 1024;
@@ -31,7 +31,7 @@ export interface FormFile {
 /** Stores a file of a form; its URL. */
 export type KeepFile = (file: FormFile) => Promise<string>;
 
-/** Files up to this many bytes stand in the event itself, as data: URLs. */
+/** Files up to this many bytes are in the event itself, as data: URLs. */
 const inlineFileBytesMax = 4 * 1024;
 
 /**
@@ -52,7 +52,7 @@ export function setAsideEventJson(request: EndpointRequest, url: string): string
   return JSON.stringify({ ...eventHead(request), body: { raw_body_url: url } });
 }
 
-/** What a run is told of the request that resumed it: method, path, query, headers, client_ip and the body, parsed. */
+/** What a run gets of the request that resumed it: method, path, query, headers, client_ip and the body, parsed. */
 export async function requestObject(request: EndpointRequest): Promise<object> {
   const { url: _url, ...head } = eventHead(request);
   // Files stay in the object: there are at most as many bytes of them as a body may have.
@@ -145,7 +145,7 @@ function dataUrl({ mimetype, content }: FormFile): string {
   return `data:${mimetype};base64,${content.toString('base64')}`;
 }
 
-/** A file as it stands in the event. */
+/** A file as the event contains it. */
 interface FileValue {
   filename: string;
   mimetype: string;

@@ -72,7 +72,7 @@ describe('the endpoints of workflows', () => {
       assert.deepEqual(opened, ['o_1 hi_1 sealed']);
     });
 
-    test('are forgotten at once when another node tells that their workflow was removed', async () => {
+    test('are forgotten immediately when another node reports that their workflow was removed', async () => {
       await insert();
       const { directory: endpoints } = directory();
       assert.equal((await endpoints.find(key))?.kind, 'workflow');
@@ -95,7 +95,7 @@ describe('the endpoints of workflows', () => {
         assert.equal(await endpoints.find(wrong), undefined, wrong);
     });
 
-    test('are known anew after forget, also when they were read just before the change', async () => {
+    test('are read again after forget, also when they were read just before the change', async () => {
       await insert();
       const { directory: endpoints } = directory();
       const deploymentOf = async () => {

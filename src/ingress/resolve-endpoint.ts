@@ -11,14 +11,14 @@ import { openTriggerAuth, type TriggerAuth } from '#workflows/definitions/trigge
 import { findTriggerByKey } from '#workflows/definitions/trigger-store.ts';
 import { findWorkflow, goneWorkflows } from '#workflows/definitions/workflow-store.ts';
 
-/** Who a request to an endpoint is for. */
+/** The source or workflow that gets the requests to an endpoint. */
 export type Endpoint = SourceEndpoint | WorkflowEndpoint;
 
 export interface SourceEndpoint {
   kind: 'source';
   sourceId: string;
   ownerId: string;
-  /** Of its runs. */
+  /** The lane of its runs. */
   lane: string;
   /** The component replies itself (`customResponse`). */
   customResponse: boolean;
@@ -34,7 +34,7 @@ export interface WorkflowEndpoint {
   triggerId: string;
   /** A step replies (`$.respond`). */
   customResponse: boolean;
-  /** What callers must send; undefined: anybody may call. */
+  /** What callers must send; undefined: calls need no token. */
   auth: TriggerAuth | undefined;
 }
 
@@ -43,7 +43,7 @@ export function subjectOf(endpoint: Endpoint): string {
   return endpoint.kind === 'source' ? endpoint.sourceId : endpoint.workflowId;
 }
 
-/** Endpoints remembered; the least recently used one goes first. */
+/** Endpoints remembered; the least recently used one is dropped first. */
 const rememberedMax = 10_000;
 /** With several processes, how long a change made in another one may go unseen here; a removal is heard of at once. */
 const rememberedMs = 1_000;
@@ -83,7 +83,7 @@ export class EndpointDirectory {
     return endpoint;
   }
 
-  /** To be called when a change of what the key stands for is committed. */
+  /** Call it after the commit of a change of the key's source or workflow. */
   forget(key: string): void {
     this.#changes += 1;
     this.#remembered.delete(key);

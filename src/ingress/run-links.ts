@@ -4,7 +4,7 @@ import { messagePage, messagePageHeaders, prefersHtml } from '#lib/message-page.
 import type { LinkAction } from '#storage/tables/workflow-tables.ts';
 import type { LinkOutcome, RunResumer } from '#workflows/runs/resume-by-link.ts';
 
-/** What resume and cancel URLs lead to. */
+/** The actions of resume and cancel URLs. */
 export type LinkTarget = Pick<RunResumer, LinkAction>;
 
 const done: Record<LinkAction, { status: string; title: string; text: string; before: string }> = {
@@ -23,7 +23,7 @@ const done: Record<LinkAction, { status: string; title: string; text: string; be
 };
 
 /**
- * Answers people (who click such links in mails) with a page, and programs with JSON. A link that was used before answers what it did
+ * Answers browsers (users click such links in mails) with a page, and programs with JSON. A link that was used before answers what it did
  * then. Throws CallerError `not_found`, `run_over`.
  */
 export function sendLinkOutcome(
@@ -46,7 +46,7 @@ export function sendLinkOutcome(
   return sendPage(reply, title, outcome === 'done_before' ? before : text);
 }
 
-/** Why the link does nothing any more; undefined: it does, or did. */
+/** Why the link no longer has an effect; undefined: it has, or had. */
 function tooLate(action: LinkAction, outcome: LinkOutcome): string | undefined {
   if (outcome === 'over') return 'the run no longer waits at this link: it has continued or ended';
   if (outcome !== 'other_done') return undefined;
@@ -55,7 +55,7 @@ function tooLate(action: LinkAction, outcome: LinkOutcome): string | undefined {
     : 'the run was resumed before, by the other link of this wait';
 }
 
-/** Also for what is left of a link that was cut. */
+/** Also for the rest of a truncated link. */
 export function sendBrokenLink(reply: FastifyReply): FastifyReply {
   return sendPage(
     reply.code(404),

@@ -272,13 +272,13 @@ describe('the mail server', () => {
       for (let sent = 0; sent < 3; sent += 1) await liar.send(line);
       await liar.send('\r\n.\r\n');
       assert.match(await liar.reply(), /^552/);
-      assert.match(await liar.say('NOOP'), /^250/, 'the connection goes on');
+      assert.match(await liar.say('NOOP'), /^250/, 'the connection continues');
       liar.close();
       assert.deepEqual([await runsStored(), kept.size], [[], 0]);
       await small.made.close();
     });
 
-    test('who goes on sending beyond all bounds is cut off', async () => {
+    test('a client that keeps sending beyond all bounds is cut off', async () => {
       const small = await start({ bounds: { bytesMax: mb, discardedBytesMax: 2 * mb } });
       const client = await SmtpClient.connect(small.port);
       await client.begin('a@b.example', [`${first}@${domain}`]);

@@ -17,11 +17,11 @@ const mailBytesMax = 30 * 1024 * 1024;
 /** Connections at once, and those from one address. */
 const connectionsMax = 200;
 const connectionsPerAddressMax = 20;
-/** Of one mail; a sender sends the others with another one. */
+/** Maximum of recipients of one mail; the sender repeats the mail for the others. */
 const recipientsMax = 50;
 /** Maximum unknown addresses in one connection, so that a sender that guesses has to connect again. */
 const unknownRecipientsMax = 10;
-/** All mails that are being received, parsed and stored; beyond that a sender is told to try again. */
+/** All mails that are being received, parsed and stored; beyond that a sender is asked to try again later. */
 const mailMemoryBytes = 160 * 1024 * 1024;
 /** A connection on which nothing comes ends after this. */
 const idleMs = 60_000;
@@ -39,7 +39,7 @@ export interface MailBounds {
   /** What is thrown away of a mail that is larger, before its connection ends. */
   discardedBytesMax: number;
   receiveMaxMs: number;
-  /** Of all mails. */
+  /** Memory for all mails. */
   memoryBytes: number;
 }
 
@@ -119,7 +119,7 @@ export class MailServer {
         void received.finally(() => this.#receiving.delete(received));
       },
     });
-    // Connections break; that is no fault of ours.
+    // Connections break; that is not an error of the service.
     this.#server.on('error', (error) =>
       this.#logger.debug({ error: error.message }, 'mail.connection-failed'),
     );
@@ -138,13 +138,13 @@ export class MailServer {
   async close(): Promise<void> {
     if (!this.#server.server.listening) return;
     const closed = new Promise<void>((resolve) => this.#server.close(resolve));
-    // Who is between two mails has nothing to lose.
+    // A client between two mails loses nothing.
     for (const connection of this.#server.connections)
       if (this.#isIdle(connection.session)) connection.send(421, 'The service is stopping');
     await closed;
   }
 
-  /** When nothing of what was received is being worked on any more. */
+  /** Resolves when no received mail is being processed. */
   async settled(): Promise<void> {
     await Promise.allSettled(this.#receiving);
   }

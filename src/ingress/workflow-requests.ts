@@ -36,7 +36,7 @@ export async function requireToken(
   throw new CallerError('unauthorized', `this endpoint asks for a token: Authorization: Bearer <${wanted}>`);
 }
 
-/** Compared as hashes, in constant time: how long it takes tells nothing about the token, nor its length. */
+/** Compared as hashes, in constant time: the time that it takes reveals neither the token nor its length. */
 function isSameToken(given: string, token: string): boolean {
   return timingSafeEqual(sha256(given), sha256(token));
 }

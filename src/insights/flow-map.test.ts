@@ -79,7 +79,7 @@ const edgeOf = (map: Awaited<ReturnType<typeof readFlowMap>>, id: string) =>
   map.edges.find(({ subscription }) => subscription.id === id);
 
 forEachStore((fixture) => {
-  test('what flows from emitters to listeners is told with its rates and failures', async () => {
+  test('what flows from emitters to listeners is shown with its rates and failures', async () => {
     const { store } = fixture;
     await storeSources(store, { dc_1: nowMs - 1_000 });
     const workflowId = await storeWorkflow(store);
@@ -189,7 +189,7 @@ forEachStore((fixture) => {
       assert.deepEqual((await readFlowMap({ store, clock }, 'o_3', focus)).nodes, [], focus);
   });
 
-  test('of very many, a bounded number is told: the one asked for, what fails, what had traffic last', async () => {
+  test('of very many, a bounded number is shown: the one asked for, what fails, what had traffic last', async () => {
     const { store } = fixture;
     const count = 1_000;
     await storeSources(

@@ -23,10 +23,10 @@ import {
   unhealthyAccountsByUser,
 } from './flow-store.ts';
 
-/** Of an answer. */
+/** Maximum of nodes in an answer. */
 export const flowNodesMax = 400;
 export const flowEdgesMax = 800;
-/** Edges of the thing that is asked for by its id: the rest is there for what surrounds it. */
+/** Maximum of edges of the focused object: the rest is for its surroundings. */
 const focusedEdgesMax = 300;
 /** Workflows and webhooks without an edge that have a place before sources without one. */
 const loneMax = 150;
@@ -55,13 +55,13 @@ export type FlowNodeKind = (typeof flowNodeKinds)[number];
 export interface FlowNode {
   id: string;
   kind: FlowNodeKind;
-  /** Null: all of a kind, or somebody else's. */
+  /** Null: all of a kind, or an object of another owner. */
   thing: FlowThing | null;
   /** Null: where `thing` is. */
   health: Health | null;
   /** Emitted on the channel for data; `failed`: on $errors. */
   emitted: FlowFigures | null;
-  /** Of a workflow. */
+  /** The runs of a workflow; null for other objects. */
   runs: FlowFigures | null;
   triggers: {
     id: string;
@@ -76,7 +76,7 @@ export interface FlowNode {
 
 export interface FlowEdge {
   subscription: FlowSubscription;
-  /** Null: the listener is somebody else's, and so is what reaches it. */
+  /** Null: the listener belongs to another owner, and so do its figures. */
   figures: FlowFigures | null;
   deadLetters: number;
   /** Deliveries along it failed, and the listener is failing or disabled still. */
@@ -97,7 +97,7 @@ export interface FlowMapOptions {
 }
 
 /**
- * What an owner has, what listens to what, and how much goes along there: within bounds, chosen in this order: what is around
+ * The objects of an owner, the subscriptions between them, and their traffic: within bounds, chosen in this order: what is around
  * `focus`, what fails, what had traffic last, the newest. All of it is read from the store, a bounded number of rows each.
  */
 export async function readFlowMap(

@@ -13,7 +13,7 @@ export interface Recent {
   part: string | null;
   /** Rows of this part that were looked at. */
   looked: number;
-  /** Of them, within the last minute. */
+  /** The part of them within the last minute. */
   lastMinute: number;
   failed: number;
   firstMs: number;
@@ -100,7 +100,7 @@ async function recentRows(
     const keys = sql.join(some.map((id) => sql`(cast(${id} as text))`));
     const newest = (what: string) => sql`select ${sql.raw(what)} from ${from} r
       where ${key} and r.${at} >= cast(${sinceMs} as bigint) order by r.${at} desc limit ${sql.lit(rowsMax)}`;
-    // SQLite has no lateral joins, PostgreSQL no row ids that an index leads to.
+    // SQLite has no lateral joins, PostgreSQL no row ids in an index.
     const joined = hasLateralJoins
       ? sql`cross join lateral (${newest(columns)}) d`
       : sql`join ${from} d on d.rowid in (${newest('r.rowid')})`;
@@ -125,7 +125,7 @@ async function recentRows(
   }));
 }
 
-/** The rows that `read` finds for these ids, asked for a hundred at a time: other readers have their turn in between. */
+/** The rows that `read` finds for these ids, read a hundred at a time: other readers have their turn in between. */
 export async function inParts<T>(
   ids: readonly string[],
   read: (part: string[]) => Promise<T[]>,

@@ -10,7 +10,7 @@ import { failedStates, inParts } from './flow-recent-store.ts';
 
 /** Uses of unhealthy accounts that are counted. */
 const usesMax = 10_000;
-/** Undelivered records that are looked through, the newest. */
+/** The number of newest records of failed deliveries that are looked through. */
 const deadLettersMax = 1_000;
 const accountsMax = 50;
 export interface FlowSubscription {
@@ -178,11 +178,11 @@ export interface FlowThing {
   /** Null: a webhook without one. */
   name: string | null;
   state: (typeof flowStates)[number];
-  /** Of a workflow. */
+  /** The project of a workflow. */
   project_id: string | null;
 }
 
-/** Sources, workflows and webhooks of an owner by their ids; what is gone or somebody else's is not in it. */
+/** Sources, workflows and webhooks of an owner by their ids; what is gone or belongs to another owner is missing. */
 export async function flowThings(db: Db, ownerId: string, ids: readonly string[]): Promise<FlowThing[]> {
   const of = (prefix: string) => ids.filter((id) => id.startsWith(prefix));
   const nothing = { project_id: null };
@@ -219,7 +219,7 @@ export async function flowThings(db: Db, ownerId: string, ids: readonly string[]
   ];
 }
 
-/** What starts runs of a workflow besides subscriptions. */
+/** What starts runs of a workflow, apart from subscriptions. */
 export const ownTriggerKinds = ['http', 'timer', 'email'] as const satisfies readonly TriggerKind[];
 type OwnTriggerKind = Exclude<TriggerKind, 'source'>;
 
@@ -231,7 +231,7 @@ export interface FlowTrigger {
   cron: string | null;
 }
 
-/** What starts runs of these workflows, besides subscriptions. */
+/** What starts runs of these workflows, apart from subscriptions. */
 export function flowTriggers(db: Db, workflowIds: readonly string[]): Promise<FlowTrigger[]> {
   return inParts(workflowIds, (part) =>
     db

@@ -1,11 +1,11 @@
 import type { Db } from '#storage/store.ts';
 import type { DeliveryState } from '#storage/tables/delivery-tables.ts';
 
-/** Rows that are counted of one kind: more is "at least so many". */
+/** Maximum of rows that are counted of one kind: more is reported as "at least". */
 export const countedMax = 1000;
-/** What is due is looked through up to here, whoever it belongs to. */
+/** Due rows that are looked through at most, over all owners. */
 const lookedThroughMax = 10_000;
-/** Of each kind of thing that needs attention, so many are named. */
+/** Maximum of objects of each kind that are named as needing attention. */
 export const namedMax = 5;
 /** Failed deliveries, without those that a user cancelled. */
 const failedStates: readonly DeliveryState[] = ['failed', 'blocked', 'dropped', 'expired'];

@@ -8,18 +8,18 @@ import { isSharedLane } from './shared-lane.ts';
 
 export interface ClaimOptions {
   node: string;
-  /** Whose turn lanes are: what is claimed of one that nobody has makes it this node's. */
+  /** The turns of lanes: claiming a job of a lane without a holder makes this node its holder. */
   lanes: Pick<LaneLeases, 'taking' | 'mayTake'>;
   kinds: readonly JobKind[];
   limit: number;
-  /** Jobs of one lane that may run on this node at once. */
+  /** Maximum of jobs of one lane under way on this node. */
   laneMax: number;
   /** What runs on this node already. */
   runningByLane: ReadonlyMap<string, number>;
   nowMs: number;
   /**
-   * Whether this node still works on this attempt of a job: it lost its lease and does not know yet. The job is left to
-   * others, or to later: the two could not be told apart, and the late one would be recorded as the new one.
+   * Whether this node still works on this attempt of a job, because it lost its lease without noticing. The job is left to
+   * other nodes, or to a later claim: otherwise the late outcome would be recorded as that of the new attempt.
    */
   isUnderWay?: (id: string, attempts: number) => boolean;
 }
@@ -70,7 +70,7 @@ export async function claimJobs(store: Store, options: ClaimOptions): Promise<Le
 const suspectsLookedAt = 64;
 
 /**
- * Leases the oldest suspect that is due and whose lane this node may have. To be called when nothing else begins on this node until it
+ * Leases the oldest suspect that is due and whose lane this node may have. Call it when nothing else begins on this node until it
  * has ended, or `endSolitude` was called: should the node die before that, the suspect is to blame.
  */
 export async function claimSuspect(store: Store, options: ClaimOptions): Promise<LeasedJob | undefined> {
@@ -86,7 +86,7 @@ export async function claimSuspect(store: Store, options: ClaimOptions): Promise
   });
 }
 
-/** Others begin on the node of this job: whatever happens to the node from now on says nothing of the job. */
+/** Records that other jobs begin on the node of this job: whatever happens to the node from now on is no evidence against the job. */
 export async function endSolitude(tx: Tx, job: { id: string }): Promise<void> {
   await tx
     .updateTable('jobs')
@@ -138,7 +138,7 @@ function dueJobs(tx: Tx, options: ClaimOptions, losses: '<' | '>=' = '<') {
     .orderBy('id');
 }
 
-/** Of `candidates`, in their order, those that this node may run now; takes their places in `laneRoom`. */
+/** Returns those of `candidates`, in their order, that this node may run now; takes their places in `laneRoom`. */
 async function claimable(
   store: Store,
   tx: Tx,
@@ -163,7 +163,7 @@ async function claimable(
   return chosen;
 }
 
-/** Of `lanes`, those that are another node's, or are being handed to one. */
+/** Returns those of `lanes` that another node has, or is being handed. */
 async function lanesElsewhere(
   store: Store,
   tx: Tx,
@@ -214,8 +214,8 @@ async function dueBehindFullLanes(
 }
 
 /**
- * For the worker, when it has claimed what it could as of `afterMs`. `dueMs`: the earliest time after that at which a queued job becomes due; it tells
- * how long it may sleep. What was due before and is still there waits for its lane, not for its time. `suspects`: some are due that this node may run.
+ * For the worker, when it has claimed what it could as of `afterMs`. `dueMs`: the earliest time after that at which a queued job becomes due; it bounds
+ * the worker's sleep. What was due before and is still there waits for its lane, not for its time. `suspects`: some are due that this node may run.
  */
 export async function whatWaits(
   db: Db,

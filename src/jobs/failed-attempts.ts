@@ -37,12 +37,12 @@ export class FailedAttempts {
     return new Set(this.#waiting.map(({ job }) => job.id));
   }
 
-  /** Puts the jobs back into the queue, or into quarantine. Two callers may be in here at once, so each takes its job out first. */
+  /** Puts the jobs back into the queue, or into quarantine. Two callers may run this simultaneously, so each takes its job out first. */
   async requeue(): Promise<void> {
     for (let failed = this.#waiting.shift(); failed !== undefined; failed = this.#waiting.shift()) {
       const { job, error } = failed;
       const nowMs = this.#clock.now();
-      // A store that was away is not the job's fault; anything else counts.
+      // An unavailable store is not the job's fault; any other error counts.
       const blamed = !(error instanceof UnavailableError);
       const blames = (job.blames ?? 0) + 1;
       const runAtMs =

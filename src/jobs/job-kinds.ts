@@ -10,17 +10,17 @@ export interface JobPayloads {
     hops: number;
     /** The node that took the request, where it did not run it itself. */
     accepted_by?: string;
-    /** The node where somebody waits for its reply, if the run may be on another one. */
+    /** The node where a caller waits for its reply, if the run may be on another one. */
     reply_to?: string;
     /** The idempotency key of the request, when its reply is to be kept. */
     key_id?: string;
-    /** Of that reply only the status is to be kept (`x-pd-nostore`). */
+    /** Only the status of that reply may be kept (`x-pd-nostore`). */
     is_private?: true;
     /** The planned run of a timer that this is: the ledger records how it ended. */
     tick?: { timer_id: string; planned_ms: number };
   };
   /**
-   * Deletes a range of an emitter's events (both ends inclusive, absent: open); asked for with 202. Without a channel:
+   * Deletes a range of an emitter's events (both ends inclusive, absent: open); accepted with 202. Without a channel:
    * whatever is left in any of them, of an emitter that was removed.
    */
   delete_events: { emitter_id: string; channel?: string; start?: string; end?: string };
@@ -43,7 +43,7 @@ export interface JobPayloads {
     listener_id: string;
     subscription_id?: string;
     replay_id?: string;
-    /** Only those that ended (or else were made) in this time, epoch ms, both inclusive. */
+    /** Only those that ended (or, if they have not, were made) in this time, epoch ms, both inclusive. */
     since_ms?: number;
     until_ms?: number;
     from: DeliveryState[];
@@ -59,7 +59,7 @@ export interface JobPayloads {
     event: string;
     /** Sources up to this id have it. */
     after: string;
-    /** Of these sources, which had too much waiting; absent: of all. */
+    /** Only these sources, which had too many waiting runs; absent: all. */
     only?: string[];
   };
   /** Runs a workflow from its first unfinished step on; the job has the id of the run. */

@@ -3,7 +3,7 @@ import type { LeasedJob } from './job-store.ts';
 
 /**
  * Does one job. It settles the job itself, in the transaction that stores what the job caused; a rejection means
- * nothing was stored, and the job runs again later. `quarantined` tells it of a job that took its nodes down too often.
+ * nothing was stored, and the job runs again later. `quarantined` is called for a job that took its nodes down too often.
  */
 export interface JobHandler {
   run(job: LeasedJob, signal: AbortSignal): Promise<void>;

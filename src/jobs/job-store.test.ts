@@ -119,7 +119,7 @@ describe('the job queue', () => {
       assert.deepEqual(await claimedIds(), []);
     });
 
-    test('a claimed job tells what it is and which attempt this is', async () => {
+    test('a claimed job has its kind, payload and attempt', async () => {
       await insert(row('a', { lane: 'dc_1' }));
       assert.deepEqual(await claim(), [
         {
@@ -142,7 +142,7 @@ describe('the job queue', () => {
       });
     });
 
-    test('a job that is not due is not claimed, and tells when it will be', async () => {
+    test('a job that is not due is not claimed, and its due time is returned', async () => {
       await insert(row('later', { runAtMs: start + 500 }), row('much later', { runAtMs: start + 900 }));
       assert.deepEqual(await claimedIds(), []);
       assert.equal(await dueAfter(start), start + 500);
@@ -314,7 +314,7 @@ describe('the job queue', () => {
       assert.equal((await stored('b'))?.lease_node, 'n2');
     });
 
-    test('the first loss runs again at once, the next ones wait, and however many there are blame nobody', async () => {
+    test('the first loss runs again immediately, the next ones wait, and no number of losses blames the job', async () => {
       await insert(row('a', { lane: 'dc_1' }));
       let nowMs = start;
       const runAt: (number | undefined)[] = [];
@@ -366,7 +366,7 @@ describe('the job queue', () => {
       assert.deepEqual(await recover(nowMs + 1e9), { requeued: 0, quarantined: [] });
     });
 
-    test('a node that stops blames nobody, not even what it ran alone', async () => {
+    test('a node that stops blames no job, not even one that it ran alone', async () => {
       await insert(row('a'));
       await fixture.store.transaction((tx) => tx.updateTable('jobs').set({ losses: 2 }).execute());
       await register('n1');
@@ -376,7 +376,7 @@ describe('the job queue', () => {
       assert.equal((await stored('a'))?.state, 'queued');
     });
 
-    test("suspects are told of where they may run, and where their lane is not another node's", async () => {
+    test("suspects are reported where they may run, and where their lane is not another node's", async () => {
       await insert(row('a', { lane: 'dc_1' }));
       const suspects = async (node: string) =>
         (await whatWaits(fixture.store.read, { node, kinds: ['run_source'], afterMs: start })).suspects;
@@ -431,7 +431,7 @@ describe('the job queue', () => {
       assert.deepEqual(await claimedIds('n2'), ['a']);
     });
 
-    test('who tells of a quarantined job is known until it was told of, and others do it when that node is gone', async () => {
+    test('the node that reports a quarantined job is recorded until it has, and others report it when that node is gone', async () => {
       await insert(row('a', { leaseNode: 'dead' }), row('b'));
       await fixture.store.transaction((tx) =>
         tx.updateTable('jobs').set({ attempts: 3, blames: 3 }).execute(),
@@ -503,7 +503,7 @@ describe('the job queue', () => {
       assert.deepEqual(await laneBacklog(fixture.store.read, 'dc_3', 10), { jobs: 0, bytes: 0 });
     });
 
-    test('a job of a node that nobody knows any more is recovered too', async () => {
+    test('a job of an unknown node is recovered too', async () => {
       await insert(row('a', { leaseNode: 'forgotten' }));
       assert.deepEqual(await recover(start), { requeued: 1, quarantined: [] });
     });

@@ -18,7 +18,7 @@ export interface LeasedJob {
   /** How often there was evidence that it is at fault; absent: never. */
   blames?: number;
   payload: JobPayloads[JobKind];
-  /** Of the payload, roughly. */
+  /** The approximate size of the payload. */
   bytes: number;
   createdAtMs: number;
   /** A caller waits for its reply in this process, so no other node may run it. */
@@ -139,7 +139,7 @@ export function leasedJob(row: Pick<JobTable, (typeof leasedColumns)[number]>): 
 }
 
 /**
- * Ends jobs in the caller's transaction. Answers the ids that this node really held (same node, same attempt): what
+ * Ends jobs in the caller's transaction. Returns the ids that this node really held (same node, same attempt): what
  * an invocation caused may be stored only for those.
  */
 export async function settleJobs(
@@ -182,7 +182,7 @@ export function settleJobsQuery(
 
 const settleTexts = new StatementTexts();
 
-/** Puts a job this node holds back into the queue, or aside. False when it does not hold it any more. */
+/** Puts a job this node holds back into the queue, or aside. False when it no longer holds it. */
 export async function requeueJob(
   tx: Tx,
   node: string,
@@ -201,7 +201,7 @@ export async function requeueJob(
     .set((set) => ({
       ...(options.state === 'quarantined' ? { id: quarantinedId(options.nowMs) } : {}),
       state: options.state,
-      // Of a quarantined job: who has to tell its handler.
+      // The node that has to report a quarantined job to its handler.
       lease_node: options.state === 'quarantined' ? node : null,
       run_at_ms: options.runAtMs,
       error: storableError(options.error),

@@ -3,7 +3,7 @@ import type { Db, Tx } from '#storage/store.ts';
 import type { Tables } from '#storage/tables.ts';
 import { running } from './job-store.ts';
 
-/** Of `lanes`, those that another node has. */
+/** Returns those of `lanes` that another node has. */
 export async function lanesOfOthers(
   db: Db | Tx,
   node: string,
@@ -19,7 +19,7 @@ export async function lanesOfOthers(
   return new Set(rows.map(({ lane }) => lane));
 }
 
-/** Takes lanes that nobody has; answers those of `lanes` that this node has now. In one order, so that two nodes never wait for each other. */
+/** Takes lanes without a holder; returns those of `lanes` that this node now holds. In one order, so that two nodes never wait for each other. */
 export async function takeLanes(tx: Tx, node: string, lanes: readonly string[]): Promise<Set<string>> {
   if (lanes.length === 0) return new Set();
   const rows = await tx
@@ -33,7 +33,7 @@ export async function takeLanes(tx: Tx, node: string, lanes: readonly string[]):
   return new Set(rows.map(({ lane }) => lane));
 }
 
-/** Gives up lanes (default: all) in which nothing is leased to this node any more; answers which these were. */
+/** Gives up lanes (default: all) in which nothing is leased to this node; returns the lanes given up. */
 export async function releaseLanes(tx: Tx, node: string, lanes?: readonly string[]): Promise<Set<string>> {
   if (lanes?.length === 0) return new Set();
   const rows = await tx
@@ -48,7 +48,7 @@ export async function releaseLanes(tx: Tx, node: string, lanes?: readonly string
 
 /**
  * Frees the lanes of nodes that are gone, once nothing of a node, neither job nor delivery, is leased to it: who has a lane next
- * begins with what the node before had begun. Answers how many.
+ * begins with what the node before had begun. Returns the number of lanes.
  */
 export async function freeLanesOfTheGone(tx: Tx, node: string, nowMs: number): Promise<number> {
   const live = tx
@@ -90,7 +90,7 @@ function nothingIsLeased(where: ExpressionBuilder<Tables, 'lane_leases'>, { inLa
   return where.and([where.not(where.exists(jobs)), where.not(where.exists(deliveries))]);
 }
 
-/** Lanes that all nodes have together, live nodes that take lanes, and live nodes besides this one, whatever their roles. */
+/** The number of lanes that all nodes hold together, of live nodes that take lanes, and of other live nodes of any role. */
 export async function countLanes(
   db: Db,
   node: string,

@@ -61,7 +61,7 @@ describe('whose turn a lane is', () => {
 
     test('of one lane it is one node, of a shared one every node', async () => {
       const [one, two] = [await leasesOf('n1'), await leasesOf('n2')];
-      assert.equal(one.owns('dc_1'), false, 'nobody has asked yet');
+      assert.equal(one.owns('dc_1'), false, 'no job has been claimed yet');
       assert.deepEqual(await one.take(['dc_1']), new Set(['dc_1']));
       const shared = sharedLane('dc_1');
       assert.deepEqual(await two.take(['dc_1', 'dc_2', shared]), new Set(['dc_2', shared]));
@@ -83,7 +83,7 @@ describe('whose turn a lane is', () => {
       assert.equal((taken[0]?.size ?? 0) + (taken[1]?.size ?? 0), 200);
     });
 
-    test('a transaction that fails takes nothing', async () => {
+    test('a transaction that fails takes no lane', async () => {
       const [one, two] = [await leasesOf('n1'), await leasesOf('n2')];
       const failed = one.taking(async (_tx, take) => {
         await take(['dc_1']);
@@ -129,7 +129,7 @@ describe('whose turn a lane is', () => {
       assert.deepEqual(await two.take(leaving), new Set(leaving));
     });
 
-    test('what was handed over and nobody took comes back after a moment', async () => {
+    test('a lane that was handed over and not taken comes back after a moment', async () => {
       const [one] = [await leasesOf('n1'), await leasesOf('n2')];
       await one.take(lanes(4));
       nowMs += 1_000;
@@ -149,7 +149,7 @@ describe('whose turn a lane is', () => {
       assert.equal(await look(one), false);
     });
 
-    test('of a node that is gone lanes are free when nothing is leased to it any more, neither job nor delivery', async () => {
+    test('lanes of a node that is gone are free when nothing is leased to it, neither job nor delivery', async () => {
       const [one, two] = [await leasesOf('n1'), await leasesOf('n2')];
       await one.take(['dc_1']);
       await insert(job('j', 'dc_1', 'n1'));

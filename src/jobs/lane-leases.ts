@@ -59,7 +59,7 @@ export class LaneLeases {
     this.#observers.push(observer);
   }
 
-  /** Whether other nodes were there a moment ago: one that stalls, and whose lease runs out, may go on. */
+  /** Whether other nodes were there a moment ago: a node that stalls, and whose lease runs out, may continue. */
   get hasOthers(): boolean {
     return !this.#isSole && this.#nowMs() < this.#othersUntilMs;
   }
@@ -92,7 +92,7 @@ export class LaneLeases {
     return this.#inTurn(async () => {
       let taken = new Set<string>();
       const result = await this.#store.transaction((tx) => {
-        // Of an attempt that the store made again, only the last counts.
+        // If the store repeats the transaction, only the last attempt counts.
         taken = new Set();
         return work(tx, async (lanes) => {
           const own = lanes.filter((lane) => this.owns(lane));
@@ -109,7 +109,7 @@ export class LaneLeases {
     });
   }
 
-  /** Of `lanes`, those that this node has, or could take, now. */
+  /** Returns those of `lanes` that this node has, or could take, now. */
   async take(lanes: readonly string[]): Promise<Set<string>> {
     const own = new Set(lanes.filter((lane) => this.owns(lane)));
     const others = lanes.filter((lane) => !own.has(lane));
@@ -120,7 +120,7 @@ export class LaneLeases {
 
   /**
    * Gives up what is idle, and chooses what is to be handed to nodes that have less. `isBusy`: something of a lane is under way in this
-   * process. Answers whether any waits to be handed over.
+   * process. Returns whether any waits to be handed over.
    */
   async look(options: { nowMs: number; isBusy: (lane: string) => boolean }): Promise<boolean> {
     if (this.#isSole) return false;

@@ -1,4 +1,4 @@
-/** A lane whose jobs came through other nodes goes through the store for so long after the last one. */
+/** How long a lane whose jobs came through other nodes continues to go through the store after the last one. */
 export const throughOthersMs = 10_000;
 
 /** Lanes whose requests come to other nodes too: all of their jobs go through the store, where they are in order. */

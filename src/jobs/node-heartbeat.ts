@@ -45,7 +45,7 @@ export class NodeHeartbeat {
     /** A node that is gone for sure. */
     predecessor: string | undefined;
     nodeClock: () => NodeClock | undefined;
-    /** Another node took over what this one had; the lease begins anew after that. */
+    /** Another node took over what this one had; a new lease begins after that. */
     onLost: () => void;
     /** What is done with each renewal; a rejection is logged. */
     afterBeat: (beat: Beat) => Promise<void>;
@@ -93,12 +93,12 @@ export class NodeHeartbeat {
     this.#task.start();
   }
 
-  /** The lease is not renewed any more. */
+  /** The lease is no longer renewed. */
   stop(): Promise<void> {
     return this.#task.stop();
   }
 
-  /** Others see at once that the node stops. It stops as well where that cannot be written. */
+  /** Makes other nodes see immediately that this node stops. The node also stops if that cannot be written. */
   async reportStopping(): Promise<void> {
     if (this.#startedAtMs === 0) return;
     try {

@@ -20,7 +20,7 @@ function readId(file: string): string | undefined {
     const id = readFileSync(file, 'utf8').trim();
     return id === '' ? undefined : id;
   } catch {
-    // The first start, or a folder that was emptied: then the lease of whoever was here runs out by itself.
+    // The first start, or a folder that was emptied: then the lease of the process before this one runs out by itself.
     return undefined;
   }
 }

@@ -57,7 +57,7 @@ export async function forgetNodeState(tx: Tx, node: string): Promise<void> {
   await tx.deleteFrom('node_states').where('id', '=', node).execute();
 }
 
-/** Of a store that only one process has open: all others are gone. */
+/** Only for a store that one process has open: all other nodes are gone. */
 export async function forgetNodeStates(tx: Tx): Promise<void> {
   await tx.deleteFrom('node_states').execute();
 }

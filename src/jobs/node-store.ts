@@ -73,7 +73,7 @@ export async function isLiveNode(db: Db, node: string, time: StoreTime): Promise
 
 /**
  * Ends the leases of all nodes there are. Only for a store that no other process may have open (the embedded one):
- * whoever holds a lease there is dead, and what it held need not wait for its lease to run out.
+ * the holder of any lease is dead, and its jobs need not wait for the lease to run out.
  */
 export async function forgetNodes(tx: Tx): Promise<void> {
   await tx.deleteFrom('nodes').execute();
@@ -146,7 +146,7 @@ export async function recoverExpired(
       .selectFrom('nodes')
       .select('id')
       .where((where) =>
-        // Whoever asks is alive, however long its own renewal took.
+        // A node that renews is alive, however long the renewal took.
         where.or([where('expires_at_ms', '>', options.nowMs), where('id', '=', options.node)]),
       );
     const orphans = tx
@@ -165,7 +165,7 @@ export async function recoverExpired(
         .set((set) => ({
           id: quarantinedId(options.nowMs),
           state: 'quarantined',
-          // Who has to tell its handler.
+          // The node that has to report the job to its handler.
           lease_node: options.node,
           error: 'the service ended each time that it ran there alone',
           blames: set('blames', '+', set.ref('alone')),
@@ -188,7 +188,7 @@ export async function recoverExpired(
           losses,
           blames: set('blames', '+', set.ref('alone')),
           alone: 0,
-          // The first loss is most likely a restart: go on at once. A second one may be this job's fault: wait.
+          // The first loss is most likely a restart: run it again immediately. A second one may be this job's fault: wait.
           // In its old place among those of its lane that were not claimed yet.
           run_at_ms:
             losses <= 1
@@ -210,7 +210,7 @@ export async function recoverExpired(
       .where('expires_at_ms', '<=', options.nowMs)
       .where('id', '!=', options.node)
       .execute();
-    // A lane goes on elsewhere when what its node had begun is back in the store.
+    // A lane continues on another node once the jobs that its node had begun are back in the store.
     if (store.isShared) await freeLanesOfTheGone(tx, options.node, options.nowMs);
     return { requeued: rest.length, quarantined: poison.map(leasedJob) };
   });

@@ -4,14 +4,14 @@ import type { LeasedJob } from './job-store.ts';
 export const runningMax = 2048;
 /** And the bytes of their payloads. */
 const runningBytesMax = 256 * 1024 * 1024;
-/** Of one lane: enough to keep it busy, and to take a burst without the way through the store. */
+/** Maximum of one lane: enough to keep it busy, and to take a burst without going through the store. */
 export const runningPerLaneMax = 128;
 /**
  * A lane gets at most this part of the room that is left: lanes of slow sources, each with a backlog, can then never
  * take the room of all others (each runs one job at a time, and its others only wait).
  */
 const laneShare = 1 / 16;
-/** Jobs claimed at once. */
+/** Maximum of jobs in one claim. */
 const claimMax = 128;
 /**
  * What was full is filled again when it has run down to this, not at each job that ends: a claim costs a transaction,
@@ -22,7 +22,7 @@ const refillLanePart = 1 / 2;
 
 /** The places for jobs in this process: how many there are, how many bytes, and how many of each lane. */
 export class PoolPlaces {
-  /** Those that might as well wait in the store, and those that cannot: only the first count where jobs are claimed. */
+  /** Jobs that could also wait in the store, and jobs that cannot: only the first count for claims. */
   readonly #perLane = new Map<string, number>();
   readonly #stayingPerLane = new Map<string, number>();
   #jobs = 0;
@@ -64,7 +64,7 @@ export class PoolPlaces {
     return this.#stayingPerLane.get(lane) ?? 0;
   }
 
-  /** How many may be claimed at once: a part of what is free, so that the share of a lane shrinks as lanes take theirs. */
+  /** How many may be claimed together: a part of the free places, so that the share of a lane shrinks as lanes take theirs. */
   claimMax(): number {
     if (!this.areFree) return 0;
     return Math.min(claimMax, Math.ceil((runningMax - this.#jobs) / 4));

@@ -23,7 +23,7 @@ export function heldJobsQuery(
   return store.lockRows(query).compile();
 }
 
-/** Gives the job of a waiting run back to the queue, to be run again at `runAtMs`. Progress was made: it counts anew. */
+/** Gives the job of a waiting run back to the queue, to be run again at `runAtMs`. The run made progress, so its attempts count from zero. */
 export function parkJobQuery(tx: Tx, job: { id: string; runAtMs: number; nowMs: number }): CompiledQuery {
   return tx
     .updateTable('jobs')
@@ -50,7 +50,7 @@ export function resetAttemptsQuery(tx: Tx, ids: readonly string[]): CompiledQuer
     .compile();
 }
 
-/** Gives jobs that this node holds back to the queue as if they had not begun. Answers the ids of those that it held. */
+/** Gives jobs that this node holds back to the queue as if they had not begun. Returns the ids of those that it held. */
 export async function postponeJobs(
   tx: Tx,
   node: string,
@@ -86,7 +86,7 @@ export async function postponeJobs(
   return held;
 }
 
-/** Locks the job of a run, where there are locks; undefined when the run has none (any more). */
+/** Locks the job of a run, where there are locks; undefined when the run has none. */
 export async function lockJobOf(
   store: Dialect,
   tx: Tx,

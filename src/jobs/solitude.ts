@@ -43,7 +43,7 @@ export class Solitude {
     claim: () => Promise<LeasedJob | undefined>;
     /** Runs it; resolves when it has ended. */
     begin: (job: LeasedJob) => Promise<void>;
-    /** Called when other jobs may begin again. Those that arrived meanwhile wait in the store. */
+    /** Called when other jobs may start. Those that arrived meanwhile wait in the store. */
     onOver: () => void;
   }) {
     this.#store = options.store;

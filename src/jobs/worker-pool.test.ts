@@ -88,7 +88,7 @@ describe('the worker pool', () => {
       }
     }
 
-    /** A pool's own look at the store does not come during `work`: what is done then was told of. */
+    /** A pool's own look at the store does not come during `work`: work done then was notified. */
     async function withoutPolls(work: () => Promise<void>): Promise<void> {
       const start = setTimeout;
       const later = (callback: () => void, ms?: number) => start(callback, ms === pollMs ? 3_600_000 : ms);
@@ -232,7 +232,7 @@ describe('the worker pool', () => {
       );
     });
 
-    test('the third failure puts a job in quarantine and tells its handler', async () => {
+    test('the third failure puts a job in quarantine and reports it to its handler', async () => {
       await insert({ ...job('bad'), attempts: 2, blames: 2 }, { ...job('worse'), attempts: 2, blames: 2 });
       const told: string[] = [];
       await withPool(
@@ -555,7 +555,7 @@ describe('the worker pool', () => {
       );
     });
 
-    test('a suspect that takes long goes on among others, and is not blamed from the moment that they may begin', async () => {
+    test('a suspect that takes long continues among others, and is not blamed from the moment that they may begin', async () => {
       await insert(job('long'), job('other'));
       await fixture.store.transaction((tx) =>
         tx.updateTable('jobs').set({ losses: 2 }).where('id', '=', 'long').execute(),
@@ -615,7 +615,7 @@ describe('the worker pool', () => {
       );
     });
 
-    test('what does not end within the grace is told so and given back, uncounted; its late outcome is refused', async () => {
+    test('a job that does not end within the grace is aborted and given back, uncounted; its late outcome is refused', async () => {
       await insert(job('stuck'));
       const started = Promise.withResolvers<AbortSignal>();
       const gate = Promise.withResolvers<void>();

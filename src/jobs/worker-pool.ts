@@ -30,7 +30,7 @@ export const pollMs = 1_000;
 /** Claims due jobs, runs them, and keeps this node's lease. Drains on stop. */
 export class WorkerPool {
   readonly node: string;
-  /** Whose turn each lane is, where there are other nodes. */
+  /** The turns of lanes, where there are other nodes. */
   readonly lanes: LaneLeases;
   readonly #store: Store;
   readonly #jobs: JobRegistry;
@@ -55,7 +55,7 @@ export class WorkerPool {
   readonly #stop = new AbortController();
   /** Aborted when this node learns that it lost its lease. */
   #lease = new AbortController();
-  /** Of the jobs that begin now. */
+  /** The signal of jobs that begin now. */
   #signal = AbortSignal.any([this.#stop.signal, this.#lease.signal]);
   #draining = false;
   #stopping: Promise<void> | undefined;
@@ -63,7 +63,7 @@ export class WorkerPool {
   constructor(options: {
     node: string;
     store: Store;
-    /** Who does the jobs; complete when the pool starts. */
+    /** The handlers of jobs; complete when the pool starts. */
     jobs: JobRegistry;
     clock: Clock;
     logger: Logger;
@@ -190,7 +190,7 @@ export class WorkerPool {
     return this.#stopping;
   }
 
-  /** After `stop`, when nothing of this node's lanes is under way anywhere in this process: other nodes take them at once. */
+  /** After `stop`, when nothing of this node's lanes is under way anywhere in this process: other nodes take them immediately. */
   async releaseLanes(): Promise<void> {
     if (!this.#store.isShared) return;
     try {
@@ -230,7 +230,7 @@ export class WorkerPool {
       this.#poolFull = limit === 0;
       if (this.#poolFull || this.#draining) break;
       const laneMax = this.#places.laneMax();
-      // Before the claim, not after it: a lane that drains meanwhile has ended the jobs that would have told of it.
+      // Before the claim, not after it: a lane that drains meanwhile has ended the jobs that would have reported it.
       for (const [lane, running] of this.#places.runningByLane)
         if (running >= laneMax) this.#fullLanes.mark(lane);
       const claim = this.#claimOptions({ limit, laneMax });
@@ -287,7 +287,7 @@ export class WorkerPool {
       await this.#solitude.mayBegin(job);
       await this.#jobs.of(job.kind).run(job, this.#signal);
     } catch (error) {
-      // One that never got to the disk was never accepted: there is nothing to run again.
+      // A job that never reached the disk was never accepted, so there is nothing to run again.
       if (await isStored(job)) this.#attemptFailed(job, toError(error));
     }
   }
@@ -331,7 +331,7 @@ export class WorkerPool {
     return this.lanes.look({ nowMs, isBusy: this.#isBusy });
   }
 
-  /** What was done under the lost lease is refused, and need not go on: others do it again. */
+  /** Results of work under the lost lease are refused, so that work is aborted: other nodes do it again. */
   #leaseLost(): void {
     this.#lease.abort();
     this.#lease = new AbortController();
@@ -391,7 +391,7 @@ export class WorkerPool {
       const released = await this.#store.transaction((tx) => releaseNode(tx, this.node, this.#clock.now()));
       this.#logger.info({ node: this.node, released }, 'job.released');
     } catch (error) {
-      // The lease runs out by itself; whoever comes next takes over.
+      // The lease runs out by itself, and the next claim takes over.
       this.#logger.warn({ node: this.node, error: toError(error).message }, 'job.release-failed');
     }
   }

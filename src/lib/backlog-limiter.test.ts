@@ -165,7 +165,7 @@ describe('BacklogLimiter', () => {
     nowMs += 60_001;
     await limit.admit('new', one);
     stored.set('k0', { count: 0, bytes: 0 });
-    // Of k0 one is on its way; that of k1 is not remembered.
+    // One job of k0 is on its way; that of k1 is not remembered.
     assert.deepEqual([await admitted(limit, 3, 'k0'), await admitted(limit, 3, 'k1')], [2, 3]);
   });
 });

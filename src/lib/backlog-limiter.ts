@@ -23,7 +23,7 @@ export interface BacklogLimiterOptions<Request, Counted extends Backlog> {
 /** Cache TTL of a count, and what each counted row adds to it. */
 const countTtlMs = 1_000;
 const countTtlMsPerCounted = 0.1;
-/** Keys that were unused for so long are dropped, once there are so many. */
+/** Keys that were unused for this long are dropped, once there are more than this number. */
 const unusedMs = 60_000;
 const forgetAtLeast = 1_000;
 /** The pause after a background count, as a multiple of its duration: other readers need the store too. */

@@ -3,13 +3,13 @@ interface Waiting {
 }
 
 /**
- * Few slots for many who ask: each asker gets one slot at a time, and askers take turns, however much one of them asks
- * for. For work that cannot be cancelled and takes as long as a stranger likes.
+ * A few slots for many callers: each caller gets one slot at a time, and callers take turns, however many requests one of them
+ * has. For work that cannot be cancelled and whose duration a stranger decides.
  */
 export class FairQueue {
   readonly #slots: number;
   readonly #running = new Set<unknown>();
-  /** In the order of their turns; an asker stands there while it has something waiting. */
+  /** Callers with waiting requests, in the order of their turns. */
   readonly #waiting = new Map<unknown, Waiting[]>();
 
   constructor(slots: number) {

@@ -14,7 +14,7 @@ function randomByte(): number {
     used = 0;
   }
   const byte = block[used] ?? 0;
-  // What was given out is not kept: ids may be secrets.
+  // A byte that was used is erased: ids may be secrets.
   block[used] = 0;
   used += 1;
   return byte;
@@ -58,7 +58,7 @@ let lastIdMs = 0;
 let idsOfThisMs = 0;
 
 /**
- * 27 base62 characters that sort by time: 9 of milliseconds, 3 that count those of one millisecond in this process,
+ * 27 base62 characters that sort by time: 9 of the time in milliseconds, 3 that number the ids of one millisecond in this process,
  * 15 random. Used for emit ids and invocation ids.
  */
 export function newTimeOrderedId(nowMs: number): string {
@@ -67,7 +67,7 @@ export function newTimeOrderedId(nowMs: number): string {
   return base62Number(nowMs, 9) + base62Number(idsOfThisMs, 3) + randomCharacters(15, base62);
 }
 
-/** The last `length` digits. */
+/** The last `length` digits of `value` in base 62. */
 function base62Number(value: number, length: number): string {
   let left = value;
   let digits = '';

@@ -1,5 +1,5 @@
 /**
- * Whether brackets of a JSON text stand deeper in one another than `max`. What takes values apart calls itself for each
+ * Whether brackets of a JSON text are nested deeper than `max`. Code that walks values recursively calls itself for each
  * level, and runs out of stack. One pass over the text, which need not be well-formed.
  */
 export function isDeeperThan(json: string, max: number): boolean {

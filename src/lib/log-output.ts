@@ -13,7 +13,7 @@ const retryMsMax = 5;
 /** At the exit of the process a full pipe is tried so often, `retryMsMax` apart. */
 const retriesAtExit = 200;
 
-/** A line, or the notice that stands for lines that are not there. */
+/** A line, or the notice about lines that were dropped. */
 interface Entry {
   text: string;
   /** How many lines are gone with it. */
@@ -22,8 +22,8 @@ interface Entry {
 
 /**
  * Lines on their way to a descriptor, in order, without ever holding up the process. What cannot be written is dropped:
- * a service whose log stands on a full disk, or has lost its reader, still works. (pino's own destination ends the
- * process at the first such line, or never lets it end.) In the place of the dropped lines stands one that counts them.
+ * a service whose log is on a full disk, or has lost its reader, still works. (pino's own destination ends the
+ * process at the first such line, or never lets it end.) The dropped lines are replaced by one line with their number.
  */
 export class LogOutput {
   readonly #descriptor: number;
@@ -33,7 +33,7 @@ export class LogOutput {
   #waitingLength = 0;
   /** Too much waited: lines are dropped until there is room again. */
   #full = false;
-  /** Lines dropped that no notice tells of yet. */
+  /** Lines dropped since the last notice. */
   #dropped = 0;
   /** Being written: what is left of the entries. */
   #chunk: Buffer = Buffer.alloc(0);
@@ -60,7 +60,7 @@ export class LogOutput {
     if (this.#full) {
       this.#dropped += 1;
     } else {
-      // Of lines that the descriptor refused; the next one is the first sign that it may take some again.
+      // Reports the lines that the descriptor refused; the next write shows whether it takes lines again.
       this.#addNotice();
       this.#add({ text: line, lines: 1 });
     }

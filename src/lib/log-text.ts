@@ -1,5 +1,5 @@
 /**
- * Lines of the log for a person at a terminal: the time, what happened, and its fields. Errors come with their stack.
+ * Lines of the log for a terminal: the time, what happened, and its fields. Errors come with their stack.
  * Everything that is not a plain word is quoted, so that no field can move the cursor or pretend to be another line.
  */
 
@@ -36,7 +36,7 @@ function parse(line: string): Record<string, unknown> | undefined {
   }
 }
 
-/** Of the machine, as the clock on its wall: a terminal is looked at now, where the machine stands. */
+/** The local time of day of the machine: a terminal is read now, and where the machine is. */
 function clockTime(time: unknown): string {
   const date = new Date(String(time));
   return Number.isNaN(date.getTime()) ? '' : date.toTimeString().slice(0, 8);

@@ -19,7 +19,7 @@ export function openLog(options: { level: string; format: 'text' | 'json' }): Lo
   return { logger, print: (text) => output.print(text) };
 }
 
-/** Text for a person at a terminal, JSON for a program, unless the operator says which. */
+/** Text for a terminal, JSON for a program, unless the operator sets the format. */
 export function logFormat(setting: 'auto' | 'text' | 'json', output: { isTTY?: boolean }): 'text' | 'json' {
   if (setting !== 'auto') return setting;
   return output.isTTY === true ? 'text' : 'json';

@@ -12,7 +12,7 @@ function frame(type: number, id: number, payload: string | Buffer = ''): Buffer 
   return Buffer.concat([frameHeader(type, id, bytes.length), bytes]);
 }
 
-/** Keeps what a channel is told. `take` says whether bytes are given back at once. */
+/** Records the calls of a channel. `take` says whether the handler gives bytes back immediately. */
 class Recorder implements ChannelHandler {
   readonly chunks: Buffer[] = [];
   readonly log: string[] = [];
@@ -118,7 +118,7 @@ test('a refusal carries its code and message', async () => {
   assert.deepEqual([asked.log, answering.channels], [['closed EACCES'], 0]);
 });
 
-test('a reader that takes nothing stops its own channel at one window, and no other', async () => {
+test('a reader that does not read stops its own channel at one window, and no other', async () => {
   const { open, answers, left, right } = pair(undefined, false);
   const slow = open();
   const other = open();
@@ -144,7 +144,7 @@ test('a reader that takes nothing stops its own channel at one window, and no ot
   assert.equal(left_, 0);
 });
 
-test('a reset ends both sides, and writes that cannot leave any more say so', async () => {
+test('a reset ends both sides, and writes that can no longer leave say so', async () => {
   const { open, answers, violations } = pair(undefined, false);
   const asked = open();
   await settle();
@@ -176,7 +176,7 @@ test('data in flight to a channel that was just closed is no violation, from eit
   assert.deepEqual(violations, []);
 });
 
-test('more channels than allowed are refused with EMFILE, and the session goes on', async () => {
+test('more channels than allowed are refused with EMFILE, and the session continues', async () => {
   const { open, answers } = pair();
   const asked = Array.from({ length: 10 }, () => open());
   await settle();
@@ -272,7 +272,7 @@ function hostile(): { peer: Duplex; violations: string[]; session: MuxSession } 
   return { peer, violations, session };
 }
 
-test('a peer that asks and never reads is not read any more once enough waits for it', async () => {
+test('a peer that sends requests and never reads is no longer read once enough waits for it', async () => {
   const [peer, right] = duplexPair();
   peer.pause();
   const session = new MuxSession(right, { ids: 'even', channelsMax: 1, onOpen: () => new Recorder() });

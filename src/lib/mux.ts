@@ -26,7 +26,7 @@ export interface MuxFault {
   message: string;
 }
 
-/** What the owner of a channel is told. `closed` comes exactly once and last. */
+/** Callbacks of the owner of a channel. `closed` comes exactly once and last. */
 export interface ChannelHandler {
   /** The peer accepted; only for channels that this side asked for. */
   opened?(answer: unknown): void;
@@ -43,7 +43,7 @@ export interface MuxSessionOptions {
   ids: 'odd' | 'even';
   /** Decides on a channel that the peer asks for, now or later through `accept` or `reject`. Absent: asking is a violation. */
   onOpen?: (channel: MuxChannel, request: unknown) => ChannelHandler;
-  /** More channels than this at once are refused with EMFILE. */
+  /** More simultaneous channels than this are refused with EMFILE. */
   channelsMax?: number;
   /** The peer broke the protocol; the session is over. Called at most once. */
   onViolation?: (reason: string) => void;
@@ -225,14 +225,14 @@ export class MuxChannel {
     return this.#state === 'closed';
   }
 
-  /** Says yes to a channel that the peer asked for. */
+  /** Accepts a channel that the peer asked for. */
   accept(answer: object): void {
     if (this.#state !== 'deciding') return;
     this.#session.send(FrameType.opened, this.id, jsonPayload(answer));
     this.#becomeOpen();
   }
 
-  /** Ends the channel now and tells the peer why; also the way to refuse one. Own `closed` follows with the same fault. */
+  /** Ends the channel now and sends the peer the reason; also used to refuse a channel. Own `closed` follows with the same fault. */
   fail(fault: MuxFault): void {
     if (this.#state === 'closed') return;
     this.#session.send(FrameType.error, this.id, faultPayload(fault));
@@ -316,7 +316,7 @@ export class MuxChannel {
     }
   }
 
-  /** For the session only: the channel is over and nothing is sent any more. */
+  /** For the session only: the channel has ended and nothing more is sent. */
   finish(fault: MuxFault | undefined): void {
     if (this.#state === 'closed') return;
     this.#state = 'closed';

@@ -1,4 +1,4 @@
-/** Who wants to know of something: those who tell need not know them, and may be there before them. */
+/** The observers of an event: its publisher need not know them, and may exist before them. */
 export class Observers<Told extends readonly unknown[]> {
   readonly #observers: ((...told: Told) => void)[] = [];
 

@@ -3,7 +3,7 @@ import type { Logger } from './logger.ts';
 
 export interface PeriodicTaskOptions {
   everyMs: number;
-  /** The longer a round took, the later the next one begins: after so many times as long, and `everyMs` at least. */
+  /** The pause after a round is the duration of the round times this factor, and at least `everyMs`. */
   restFactor?: number;
   /** One round. What it rejects with is logged; the next round comes all the same. */
   work: () => unknown;
@@ -32,7 +32,7 @@ export class PeriodicTask {
     this.#nowMs = options.nowMs ?? (() => performance.now());
   }
 
-  /** The first round begins at once, or after `everyMs`. */
+  /** The first round begins immediately, or after `everyMs`. */
   start({ atOnce = false } = {}): void {
     if (atOnce) this.#begin();
     else this.#beginAfter(this.#options.everyMs);
@@ -48,7 +48,7 @@ export class PeriodicTask {
     await this.#round;
   }
 
-  /** No round begins any more; the one that is under way is waited for. May be called twice. */
+  /** No further round begins; a round under way is awaited. May be called twice. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     clearTimeout(this.#timer);

@@ -49,7 +49,7 @@ test('a part that does not stop is left behind by name when the time of all is u
   t.mock.timers.tick(1);
   await turn();
   assert.deepEqual(done, ['service.part-left-behind: hangs', 'short']);
-  // However long it takes: without it nobody knows what is on disk.
+  // However long it takes: without it, what is on disk is unknown.
   t.mock.timers.tick(60_000);
   await turn();
   assert.equal(parts.waitingFor, 'store');

@@ -38,7 +38,7 @@ export class RunningParts {
     this.#nowMs = options.nowMs ?? (() => performance.now());
   }
 
-  /** The name stands in the log when the part does not stop. */
+  /** The name is logged when the part does not stop. */
   add(name: string, stop: Part['stop'], { isIndispensable = false } = {}): void {
     this.#parts.push({ name, stop, isIndispensable });
   }

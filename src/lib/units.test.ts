@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { bytesText, durationText } from './units.ts';
 
-test('sizes and times are said in the units of people', () => {
+test('sizes and times are written with readable units', () => {
   const sizes: [number, string][] = [
     [0, '0 bytes'],
     [1, '1 byte'],

@@ -1,4 +1,4 @@
-/** Amounts as people say them, for messages and pages. Values of the API stay plain numbers. */
+/** Amounts with their units, for messages and pages. Values of the API stay plain numbers. */
 
 let format: Intl.NumberFormat | undefined;
 /** Made at the first use: it takes longer than the rest of a small program, and most processes say no amount. */

@@ -12,7 +12,7 @@ export interface WakeableOptions {
   about?: Readonly<Record<string, string>>;
   /** After a failure, what was poked during the look waits for the next one too. */
   restsAfterFailure?: boolean;
-  /** A look has ended, and none follows at once. */
+  /** Called when a look has ended and none follows immediately. */
   onRest?: () => void;
   /** A clock that never steps, for tests to turn. */
   nowMs?: () => number;
@@ -64,7 +64,7 @@ export class Wakeable {
     if (this.#nowMs() + ms < this.#wakesAtMs) this.#sleep(ms);
   }
 
-  /** No look begins any more; resolves when the one under way is over. May be called twice. */
+  /** No further look begins; resolves when the one under way has ended. May be called twice. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     clearTimeout(this.#timer);

@@ -14,7 +14,7 @@ export function billingPeriod(firstMs: number, nowMs: number): BillingPeriod {
   const now = new Date(nowMs);
   const apart =
     (now.getUTCFullYear() - first.getUTCFullYear()) * 12 + now.getUTCMonth() - first.getUTCMonth();
-  // Before the first period begins there is only that one to tell of.
+  // Before the first period begins it is the only one to report.
   const months = Math.max(0, monthsAfter(first, apart) > nowMs ? apart - 1 : apart);
   return { startMs: monthsAfter(first, months), endMs: monthsAfter(first, months + 1) };
 }

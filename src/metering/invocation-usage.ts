@@ -34,7 +34,7 @@ export function usageOf(
 }
 
 const dayMs = 86_400_000;
-/** The day that was asked for last: nearly always the same one. */
+/** The day that was computed last: nearly always the same one. */
 let lastDay = { number: Number.NaN, text: '' };
 
 /** YYYY-MM-DD in UTC: the day usage is counted on. */

@@ -22,7 +22,7 @@ forEachStore((fixture) => {
       store.transaction((tx) =>
         addUsage(store, tx, [usageOf(ownerId, clock.now(), { memoryMb: 256, ...used })]),
       );
-    /** As asked by somebody who comes again when what was asked for is known. */
+    /** Asks as a caller does that returns once the answer is known. */
     const mayRun = async (ownerId: string) => {
       guard.mayRun(ownerId);
       await guard.settled();
@@ -109,7 +109,7 @@ forEachStore((fixture) => {
     assert.equal(await mayRun('u_1'), false, 'as the setting says');
   });
 
-  test('a store that cannot be read refuses nobody', async () => {
+  test('a store that cannot be read refuses no owner', async () => {
     const { store } = fixture;
     const broken = new Proxy(store.read, {
       get: () => {

@@ -20,7 +20,7 @@ const freshMs = 1_000;
 const unlimitedFreshMs = 10_000;
 /** Maximum cached owners. Beyond it the oldest entry is dropped, and that owner may run until it is read again. */
 const ownersMax = 50_000;
-/** Owners asked for in one statement. */
+/** Maximum of owners read in one statement. */
 const readMax = 500;
 const dayMs = 86_400_000;
 
@@ -111,7 +111,7 @@ export class QuotaGuard {
     );
   }
 
-  /** What is known of an owner whose quotas are enforced; asks for what is not, or is old. */
+  /** The cached usage of an owner whose quotas are enforced; starts a read if it is missing or old. */
   #look(ownerId: string): Known | undefined {
     const known = this.#known.get(ownerId);
     const age = known === undefined ? Number.POSITIVE_INFINITY : Math.abs(this.#clock.now() - known.readAtMs);
@@ -145,7 +145,7 @@ export class QuotaGuard {
   }
 
   async #read(): Promise<void> {
-    // Those who ask in the same turn are read together.
+    // Owners that are requested in the same turn of the loop are read together.
     await new Promise(setImmediate);
     while (this.#wanted.size > 0) {
       const ownerIds = [...this.#wanted].slice(0, readMax);
@@ -153,7 +153,7 @@ export class QuotaGuard {
       try {
         await this.#readOwners(ownerIds);
       } catch (error) {
-        // Without the store nothing runs anyway. Each asks again when it is asked for.
+        // Without the store nothing runs anyway. Each owner is read again at its next request.
         this.#logger.warn({ error: toError(error).message }, 'quota.read-failed');
       }
     }

@@ -18,7 +18,7 @@ export async function findOwnerQuota(db: Db, ownerId: string): Promise<OwnerQuot
   return (await ownerQuotasOf(db, [ownerId])).get(ownerId);
 }
 
-/** The same for many owners in one statement; those for whom nothing was set are not in the map. */
+/** The same for many owners in one statement; owners without quotas of their own are not in the map. */
 export async function ownerQuotasOf(
   db: Db,
   ownerIds: readonly string[],

@@ -7,9 +7,9 @@ export interface Quotas {
   invocations: number;
 }
 
-/** What holds for an owner for whom nothing else was set: the settings. */
+/** The quotas of an owner without quotas of their own: the settings. */
 export interface QuotaDefaults extends Quotas {
-  /** Whether what goes beyond is refused. */
+  /** Whether use beyond the quota is refused. */
   enforced: boolean;
 }
 
@@ -17,7 +17,7 @@ export interface QuotaDefaults extends Quotas {
 export interface OwnerLimits {
   /** With work. */
   processesMax?: number;
-  /** Of all its processes together. */
+  /** Memory of all its processes together. */
   memoryMbMax?: number;
 }
 

@@ -93,7 +93,7 @@ forEachStore((fixture) => {
       await fetcher.close();
     });
 
-    test('an update of all goes on behind a package that fails, and says which did', async () => {
+    test('an update of all continues after a package that fails, and says which did', async () => {
       const versions: Record<string, string> = { alpha: '1.0.0', beta: '1.0.0', gamma: '1.0.0' };
       const fetcher = fetcherOf(versions);
       const parts = partsOf(fixture.store, fetcher);

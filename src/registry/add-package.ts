@@ -34,7 +34,7 @@ export interface RegistryOptions {
   store: Store;
   clock: Clock;
   fetcher: Pick<PackageFetcher, 'download' | 'scan'>;
-  /** Says how far it is, for people who wait. */
+  /** Reports progress to the user. */
   progress?: (line: string) => void;
 }
 
@@ -98,9 +98,9 @@ export async function addFolder(options: RegistryOptions, folder: string): Promi
 }
 
 /**
- * Adds what is newest now of one package, or of all, beside what is there; a folder is read again. In the order of names. Of
- * all, those that fail do not keep the others; what failed is thrown at the end, as the CallerError or UnavailableError of the
- * first that names each.
+ * Adds the newest version of one package, or of all, beside the existing ones; a folder is read again. In the order of names. Of
+ * all, those that fail do not stop the others; the failure is thrown at the end, as the CallerError or UnavailableError of the
+ * first one, which names each.
  */
 export async function updatePackages(
   options: RegistryOptions,

@@ -13,7 +13,7 @@ import type { SharedProcesses, TriedCall } from './shared-processes.ts';
 /** How far a component came. */
 export type CheckStage = 'build' | 'load' | 'props' | 'options' | 'additionalProps';
 
-/** What became of one component of a package. Times are wall-clock ms, sizes bytes. */
+/** The outcome for one component of a package. Times are wall-clock ms, sizes bytes. */
 export interface CheckedComponent {
   key: string;
   version: string;
@@ -37,9 +37,9 @@ export interface CheckedComponent {
 
 export interface ComponentCheckOptions {
   builder: Pick<ComponentBuilder, 'build'>;
-  /** Their calls may connect nowhere: no account is there, and nobody asked to reach a vendor. */
+  /** Their calls may connect nowhere: there is no account, and the user did not ask to reach a vendor. */
   processes: SharedProcesses;
-  /** Whose builds these are. */
+  /** The owner of the builds. */
   ownerId: string;
   /** Takes no bundle of an earlier run. */
   rebuild: boolean;
@@ -60,12 +60,12 @@ const leftDeadlineMs = 10 * 60_000;
 /** Told where a reason would be longer. */
 const reasonLengthMax = 500;
 
-/** What a call may end with when its code is asked for something without an account: it was reached, and it came to an end. */
+/** How a call may end when its code runs without an account: the code was reached, and it ended. */
 const endsOfCode: ReadonlySet<TriedCall['status']> = new Set(['finished', 'threw', 'refused']);
 
 /**
  * Builds one component and evaluates it in the sandbox as a deploy does, then calls the functions of its props with empty
- * accounts. That these answer with an error of theirs, or of a connection that is refused, is as good as options: they were
+ * accounts. An error of the code, or of a refused connection, is as good as options: the functions were
  * found and came to an end. Never rejects because of the component.
  */
 export async function checkComponent(
@@ -193,7 +193,7 @@ function errorOf(outcome: TriedCall): UserCodeError | undefined {
   return 'error' in outcome ? outcome.error : undefined;
 }
 
-/** Where the machine had no process for it, that says nothing of the component. */
+/** A machine without a free process is no evidence against the component. */
 const triesMax = 3;
 
 async function untilRun<T extends { status: string }>(run: () => Promise<T>): Promise<T> {
@@ -212,7 +212,7 @@ function isNotFound(outcome: TriedCall, made: UserCall): boolean {
   );
 }
 
-/** As for somebody who has chosen nothing yet but connected accounts, in which nothing is. */
+/** The props of a user who has chosen nothing yet but connected accounts, which are empty. */
 function emptyValues(definitions: readonly PropDefinition[]): Record<string, unknown> {
   const values: Record<string, unknown> = {};
   for (const { name, type, default: value } of definitions) {

@@ -1,6 +1,6 @@
 import { AddressPolicy } from '#egress/address-policy.ts';
 
-/** Lets nothing out. Names lead to an address, since they would be looked up. */
+/** Allows no connection. A name is redirected to a fixed address, since it would be looked up otherwise. */
 export function closedPolicy(): AddressPolicy {
   return new AddressPolicy({ allow: [], deny: () => [], connectTo: ['::0.0.0.0:'] });
 }

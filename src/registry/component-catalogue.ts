@@ -29,8 +29,8 @@ export interface CatalogueFilter {
 const typeOf = { sources: 'source', actions: 'action' } as const;
 
 /**
- * Everything that can be named by key: what ships, and the packages that were added. Read when it is first asked for, and
- * again when packages came or went, on whatever node; nothing of it is evaluated.
+ * Everything that can be named by key: the shipped components, and the packages that were added. It is read on first use, and
+ * again when packages were added or removed on any node; no component is evaluated.
  */
 export class ComponentCatalogue {
   readonly #store: Pick<Store, 'read'>;
@@ -38,7 +38,7 @@ export class ComponentCatalogue {
   readonly #fetcher: Pick<PackageFetcher, 'scan'>;
   #shipped: Promise<ListedEntry[]> | undefined;
   #packaged: { state: string; entries: Promise<ListedEntry[]> } | undefined;
-  /** What `find` goes through, for the lists it was made of. */
+  /** What `find` searches, for the lists it was made of. */
   #searched: { of: readonly ListedEntry[]; entries: readonly Searched[] } | undefined;
 
   constructor(options: {
@@ -159,7 +159,7 @@ interface Searched {
   entry: ListedEntry;
   key: string;
   name: string;
-  /** Of the key, the name and the app. */
+  /** The words of the key, the name and the app. */
   words: ReadonlySet<string>;
   /** All of `words`. */
   names: string;

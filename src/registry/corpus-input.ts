@@ -6,7 +6,7 @@ import { type ScannedPackage, scanPackage } from './scan-package.ts';
 
 /** A package or a folder with components, as the registry reads it. */
 export interface CorpusInput extends ScannedPackage {
-  /** Of the package, or the absolute path of the folder. */
+  /** The name of the package, or the absolute path of the folder. */
   name: string;
   /** '' for a folder. */
   version: string;

@@ -16,10 +16,10 @@ export interface CorpusFigures {
   tree: number;
   ownFiles: number;
   bundleBytes: number;
-  /** Of all components together: wall-clock time, some of it at the same time. */
+  /** Build time of all components together: the sum of wall-clock times, which overlap. */
   buildMs: number;
   loadMs: number;
-  /** Of the package, from its first component to its last. */
+  /** Time of the package, from its first component to its last. */
   checkMs: number;
   failed: number;
   leftOut: number;

@@ -16,7 +16,7 @@ function failed(status: 'load_failed' | 'timed_out', code?: string): DescribeOut
   return { status, error: { name: 'Error', message, stack: '', ...(code && { code }) }, logs: [] };
 }
 
-/** A component whose package has a native addon; `second` is what becomes of it with a stand-in. */
+/** A component whose package has a native addon; `second` is the outcome of the build with a stand-in. */
 function withAddon(second: (way: BuildWay) => DescribeOutcome | CallerError) {
   let outcome = failed('load_failed', 'ERR_DLOPEN_DISABLED');
   return buildAndEvaluate(
@@ -34,7 +34,7 @@ function withAddon(second: (way: BuildWay) => DescribeOutcome | CallerError) {
   );
 }
 
-test('a component with an addon whose second build takes too long is told so, not that it has an addon', async () => {
+test('a component with an addon whose second build takes too long is refused for that, not for its addon', async () => {
   const late = new CallerError(
     'build_timeout',
     'building the component took more than 120 seconds of CPU time',
@@ -45,12 +45,12 @@ test('a component with an addon whose second build takes too long is told so, no
   );
 });
 
-test('a component with an addon that does not end with a stand-in is told so', async () => {
+test('a component with an addon that does not end with a stand-in is refused for that', async () => {
   const { outcome } = await withAddon(() => failed('timed_out'));
   assert.equal(outcome.status, 'timed_out');
 });
 
-test('a component with an addon that cannot be built or fails with a stand-in is told of the addon', async () => {
+test('a component with an addon that cannot be built or fails with a stand-in is refused for the addon', async () => {
   for (const second of [new CallerError('package_refused', 'no'), failed('load_failed', 'ENOENT')]) {
     const { outcome } = await withAddon(() => second);
     assert.equal(outcome.status, 'load_failed');

@@ -79,7 +79,7 @@ export async function buildAndEvaluate<Known extends { status: 'known' } = never
     if (again === undefined) return told;
     const hasFailed = !['described', 'known', 'cancelled'].includes(again.outcome.status);
     if (!hasFailed) return again;
-    // Of two failures the one of packages as files says more; a stand-in fails of its own accord, unless time ran out.
+    // Of two failures, that of packages as files is more informative, unless the stand-in itself failed, which a time-out does not prove.
     const isOfItself = way.standIns !== undefined && again.outcome.status !== 'timed_out';
     if (way.form === 'tree' && !isOfItself) told = again;
     made = again;
@@ -104,7 +104,7 @@ function nextWay(
   return missesText(outcome, built) ? { form: 'inline' } : undefined;
 }
 
-/** What a component told when it was evaluated; throws what the caller reads about one that could not be. */
+/** The shape that the evaluation of a component returned; throws the caller's error if it failed. */
 export function shapeFrom(outcome: DescribeOutcome, parameter: string, source: string): ComponentShape {
   if (outcome.status !== 'described') {
     const { name, message, code } = outcome.error;

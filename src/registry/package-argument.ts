@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 
-/** What a person names on a command line; `folder` is absolute. */
+/** A package as named on a command line; `folder` is absolute. */
 export type PackageArgument = { folder: string } | { name: string; version?: string };
 
 /** A path begins with a dot, a slash or a drive, or is one: names of packages do not. `folder`: where relative ones begin. */

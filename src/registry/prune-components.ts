@@ -16,7 +16,7 @@ const batchRows = 50;
 const hourMs = 3_600_000;
 /** A component that nothing uses is kept this long after its last use. */
 const keptForMs = 7 * 24 * hourMs;
-/** Of one owner no more than this many of them, once they are a day old. */
+/** Maximum of them kept for one owner, once they are a day old. */
 const keptMax = 500;
 const keptAnywayMs = 24 * hourMs;
 /** The use of a component that is deployed is recorded this often. It stays for at least the rest of a day after its end. */

@@ -13,7 +13,7 @@ const bytesMax = 256 * 1024 * 1024;
 /** Larger files are data that no component imports. */
 const fileBytesMax = 2 * 1024 * 1024;
 
-/** What other tools keep beside the files of people. */
+/** Folders that other tools keep beside the files of users. */
 const foldersLeftOut = new Set(['node_modules', '.git', '.hg', '.svn']);
 
 /**
@@ -26,7 +26,7 @@ export async function readFolder(folder: string): Promise<PackageFile[]> {
     throw new CallerError('invalid_parameter', `there is no folder ${folder}`, { parameter: 'folder' });
   }
   const files: PackageFile[] = [];
-  /** Of what is no text. */
+  /** Paths of files that are not text. */
   const others: string[] = [];
   let bytes = 0;
   const take = (path: string, content: Buffer): void => {

@@ -68,7 +68,7 @@ export class ComponentResolver {
     this.#clock = options.clock;
   }
 
-  /** Throws `missing_parameter` without a reference, `not_found` for an unknown id or key, and what building tells. */
+  /** Throws `missing_parameter` without a reference, `not_found` for an unknown id or key, and the errors of building. */
   async resolve(reference: ComponentReference, owner: ComponentOwner): Promise<ComponentTable> {
     const { component_id, component_code, component_url, key } = reference;
     if (component_id !== undefined) return this.#useSaved(component_id, owner);

@@ -145,7 +145,7 @@ describe('components of a package and of a folder', () => {
     assert.ok(one.bundleBytes > 0 && one.buildMs > 0 && one.loadMs > 0);
   });
 
-  test('what does not build, load or define its props is told with its reason', () => {
+  test('what does not build, load or define its props is reported with its reason', () => {
     const reasonOf = (key: string): string => {
       const [failure, ...others] = find(key).failures;
       assert.deepEqual(others, []);
@@ -175,7 +175,7 @@ describe('components of a package and of a folder', () => {
       const beside = await signalled('spins');
       ended = 0;
       timer.advance(2000);
-      await waitFor(() => beside.signalCode !== null);
+      await beside.ended;
       // Alone, each is on its own: the one that works has ended by itself, beside those that were beside each other.
       await waitFor(() => ended === 4);
       await Promise.all(['spins', 'waits-for-ever'].map(signalled));
@@ -208,7 +208,7 @@ describe('components of a package and of a folder', () => {
       fromFolder?.leftOut.map(({ path }) => path),
       ['actions/wrong/wrong.mjs'],
     );
-    // The folder begins while the package ends; each tells of its own.
+    // The folder begins while the package ends; each reports its own.
     for (const name of ['@pipedream/shop', join(folder.path, 'shop')])
       assert.deepEqual(
         progress.filter((line) => line.startsWith(`${name} `)),

@@ -8,7 +8,7 @@ import type { PackageArgument } from './package-argument.ts';
 import type { FileProblem } from './scan-package.ts';
 import { SharedProcesses } from './shared-processes.ts';
 
-/** What became of all components of a package or a folder. */
+/** The outcomes of all components of a package or a folder. */
 export interface CheckedPackage {
   /** As it was named. */
   argument: string;
@@ -20,14 +20,14 @@ export interface CheckedPackage {
   /** To fetch and read it; to build and check all of it, as far as the package before was done. */
   readMs: number;
   checkMs: number;
-  /** Why there is nothing of it. */
+  /** The reason why the package was not checked. */
   error?: string;
 }
 
 export interface CorpusOptions {
   /** Components that are checked at the same time. */
   concurrency: number;
-  /** Of keys; absent: all. */
+  /** Restricts the run to matching keys; absent: all. */
   only?: RegExp;
   onProgress?: (progress: CorpusProgress) => void;
 }
@@ -130,7 +130,7 @@ function progressOf(
   return { name, done: done.length, of, failed, key: last.key };
 }
 
-/** At most so many at a time, in the order in which they ask. */
+/** Limits the work under way, in the order of requests. */
 class Places {
   readonly #waiting: (() => void)[] = [];
   #free: number;

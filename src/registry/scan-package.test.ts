@@ -44,7 +44,7 @@ test('components are found by where they are, or by what they say; helpers are n
   ]);
 });
 
-test('each file that is no component though it should be one is told with the reason', async () => {
+test('each file that is no component though it should be one is reported with the reason', async () => {
   const { components, problems } = await scan({
     'actions/a/a.mjs': code('demo-a', 'action'),
     'actions/b/b.mjs': code('demo-a', 'action'),

@@ -15,7 +15,7 @@ export interface ScannedComponent {
   description: string;
 }
 
-/** What stands in the way of a file; the rest of the package is there. */
+/** The problem of one file; the rest of the package is usable. */
 export interface FileProblem {
   path: string;
   message: string;

@@ -7,7 +7,7 @@ import { type RunnerTimer, systemTimer } from '#runner/runner-timer.ts';
 const codeBytesMax = 24 * 1024 * 1024;
 const bundlesMax = 64;
 
-/** How a call came out, as far as somebody without an account can tell; `waiting`: not at all yet. */
+/** The outcome of a call, as far as it shows without an account; `waiting`: it has not ended yet. */
 export type TriedCall =
   | { status: CallOutcome['status']; error?: CallOutcome['error'] }
   | { status: 'refused' | 'waiting' };
@@ -50,7 +50,7 @@ export class SharedProcesses {
     return this.#runner.describe({ bundle, ownerId: this.#ownerId });
   }
 
-  /** Answers when the call has ended, was refused a connection, or has waited long enough; then it may still go on. */
+  /** Resolves when the call has ended, was refused a connection, or has waited long enough, in which case it may still continue. */
   async call(
     bundle: Bundle,
     made: { call: UserCall; props: Record<string, unknown> },

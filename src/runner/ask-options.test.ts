@@ -3,7 +3,6 @@ import { after, before, test } from 'node:test';
 import { signal, signalled } from '../../test/support/code-signals.ts';
 import { ManualTimer } from '../../test/support/manual-timer.ts';
 import { type RunnerFixture, resultOf, startRunnerFixture } from '../../test/support/runner-fixture.ts';
-import { waitFor } from '../../test/support/wait-for.ts';
 import type { OptionsCall } from './runner.ts';
 
 /** Deadlines pass when a test says so. */
@@ -123,10 +122,10 @@ test('options are bounded in time and in size, and throw as themselves', async (
     `options() { ${begin} return new Promise(() => {}); }`,
   ]) {
     const outcome = ask(body);
-    const process = await signalled('begun');
+    const { ended } = await signalled('begun');
     timer.advance(deadlineMs);
     assert.equal((await outcome).status, 'timed_out');
-    await waitFor(() => process.signalCode !== null);
+    await ended;
   }
   const thrown = await ask('async options() { throw new RangeError("no luck"); }');
   assert.deepEqual(

@@ -47,3 +47,27 @@ test('what a process had used before it was first seen is not counted', () => {
   const shares = new CpuShares<Process>(1);
   assert.deepEqual(pass(shares, [[processOf('a', 'old'), 60_000, true]]), []);
 });
+
+test('a process that an owner beyond the share gets comes after those of others from its start', () => {
+  const shares = new CpuShares<Process>(1);
+  const spins = processOf('a', 'spins');
+  const begin = (ownerId: string, name: string) => {
+    const process = processOf(ownerId, name);
+    return { process, isGreedy: shares.begin({ process, ownerId, cpuMs: 0 }) };
+  };
+  assert.equal(begin('a', 'first').isGreedy, false);
+  pass(shares, [[spins, 0]]);
+  pass(shares, [[spins, 900, true]]);
+  const next = begin('a', 'next');
+  assert.deepEqual([next.isGreedy, begin('b', 'other').isGreedy], [true, false]);
+  const ended = pass(shares, [[next.process, 10, false]]);
+  assert.deepEqual(ended, [['next', false]], 'it was not what kept the cores busy');
+  assert.equal(begin('a', 'later').isGreedy, false, 'the owner is within the share again');
+});
+
+test('what a process used since it was given to its owner counts at the first look', () => {
+  const shares = new CpuShares<Process>(1);
+  const process = processOf('a', 'new');
+  shares.begin({ process, ownerId: 'a', cpuMs: 0 });
+  assert.deepEqual(pass(shares, [[process, 900, true]]), [['new', true]]);
+});

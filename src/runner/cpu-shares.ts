@@ -25,9 +25,22 @@ export class CpuShares<P extends object> {
   readonly #shareCores: number;
   readonly #cpuMs = new WeakMap<P, number>();
   readonly #greedy = new WeakSet<P>();
+  /** Those who were beyond their share at the last look. */
+  #beyond: ReadonlySet<string> = new Set();
 
   constructor(cores: number) {
     this.#shareCores = Math.max(1, cores * sharePart);
+  }
+
+  /**
+   * A process was given to an owner, and has used so much so far. True: it comes after those of others from its start, because its owner is
+   * beyond the share. Otherwise one who starts a process after the other would always be ahead of what a look finds.
+   */
+  begin({ process, ownerId, cpuMs }: Omit<CpuLook<P>, 'wantsCpu'>): boolean {
+    this.#cpuMs.set(process, cpuMs);
+    const isGreedy = this.#beyond.has(ownerId);
+    if (isGreedy) this.#greedy.add(process);
+    return isGreedy;
   }
 
   /** What is to be changed, by what was used since the look before, which was `elapsedMs` ago. */
@@ -35,10 +48,14 @@ export class CpuShares<P extends object> {
     const used = looks.map((look) => ({ ...look, usedMs: this.#usedMs(look) }));
     const byOwner = new Map<string, number>();
     for (const { ownerId, usedMs } of used) byOwner.set(ownerId, (byOwner.get(ownerId) ?? 0) + usedMs);
+    const nearlyMs = nearlyPart * this.#shareCores * elapsedMs;
+    this.#beyond = new Set(
+      [...byOwner].filter(([, usedMs]) => usedMs > nearlyMs).map(([ownerId]) => ownerId),
+    );
     const changes: { process: P; isGreedy: boolean }[] = [];
     for (const { process, ownerId, usedMs, wantsCpu } of used) {
       const isNoted = usedMs > notedPart * elapsedMs;
-      const isBeyond = (byOwner.get(ownerId) ?? 0) > nearlyPart * this.#shareCores * elapsedMs;
+      const isBeyond = this.#beyond.has(ownerId);
       const was = this.#greedy.has(process);
       // One that is greedy gets little time: that it uses little is no proof that it wants no more.
       const is = was ? isNoted || wantsCpu : isNoted && isBeyond;

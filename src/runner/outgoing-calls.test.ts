@@ -69,3 +69,36 @@ test('a refused connection is told of the call that asked for it, of others besi
   await run('alone', { leaves: true });
   assert.deepEqual(told, ['asks', 'alone']);
 });
+
+test('an owner whose processes open connections without end leaves some to others, and learns why', async () => {
+  const local = new AddressPolicy({ allow: ['local'], deny: () => [] });
+  const shared = await startRunnerFixture({ policy: local, limits: { ownersConnectionsMax: 8 } });
+  try {
+    const opens = (count: number) => `module.exports = { async run() {
+      const net = require('net');
+      const open = () => new Promise((resolve) => {
+        const socket = net.connect(${port}, '127.0.0.1');
+        socket.on('connect', () => resolve(socket)).on('error', resolve);
+      });
+      const made = await Promise.all(Array.from({ length: ${count} }, open));
+      const failed = made.filter((one) => one instanceof Error);
+      if (globalThis.kept === undefined) globalThis.kept = made; else for (const socket of made) socket.destroy();
+      return { open: made.length - failed.length, codes: failed.map(({ code }) => code), why: failed[0]?.message };
+    } };`;
+    const call = async (ownerId: string, deploymentId: string, count = 4) =>
+      resultOf(await shared.call(opens(count), { ownerId, deploymentId, isolated: true })) as object;
+    assert.deepEqual(await call('u_greedy', 'dc_1'), { open: 4, codes: [] });
+    assert.deepEqual(await call('u_greedy', 'dc_2'), {
+      ...{ open: 2, codes: ['EMFILE', 'EMFILE'] },
+      why: '6 of 8 connections are open for this owner, which is its share; close those that are not needed, or ask the operator for more descriptors (ulimit -n)',
+    });
+    assert.deepEqual(await call('u_other', 'dc_3', 2), { open: 2, codes: [] });
+    assert.equal(shared.runner.stats().shares.connections.refused, 2);
+    // The connections of a process end with it.
+    await shared.runner.forget('dc_1');
+    await shared.runner.forget('dc_2');
+    assert.deepEqual(await call('u_greedy', 'dc_4'), { open: 4, codes: [] });
+  } finally {
+    await shared.close();
+  }
+});

@@ -1,8 +1,11 @@
 import type { AddressPolicy } from '#egress/address-policy.ts';
 import type { EgressDoor } from '#egress/egress-door.ts';
+import type { ConnectionShare } from '#egress/egress-relay.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Confinement } from './confinement.ts';
+import { ConnectionShares } from './connection-shares.ts';
+import type { Launcher } from './launcher.ts';
 import { type OwnerProcessLimits, ProcessShares } from './process-shares.ts';
 import type { InitHeader } from './protocol.ts';
 import type { OwnerShare } from './runner.ts';
@@ -15,6 +18,7 @@ import { SlotUsers } from './slot-users.ts';
 import { type SpawnedSandbox, spawnSandbox } from './spawn-sandbox.ts';
 
 export interface PoolOptions {
+  launcher: Launcher;
   program: string;
   folders: SandboxFolders;
   confinement: Confinement;
@@ -30,6 +34,8 @@ export interface PoolOptions {
   limitsOf?: (ownerId: string) => OwnerProcessLimits;
   /** Ends the idle process that was not used for longest, of the owners with the highest rank; 0: of those none. */
   endIdle: (rank: (ownerId: string) => number) => SandboxProcess | undefined;
+  /** Told of each process that an owner gets, before any code of the owner is in it. */
+  onGiven?: (process: SandboxProcess, ownerId: string) => void;
 }
 
 /** What one deployment needs of its process. */
@@ -60,6 +66,7 @@ export class ProcessPool {
   readonly #users: SlotUsers;
   readonly #shares: ProcessShares;
   readonly #records: ShareRecords;
+  readonly #connections: ConnectionShares;
   readonly #ready: SandboxProcess[] = [];
   readonly #waiters: Waiter[] = [];
   #booting = 0;
@@ -78,6 +85,7 @@ export class ProcessPool {
       onLeft: (left) => options.logger.warn(left, 'runner.left-processes-killed'),
     });
     this.#shares = new ProcessShares(options.limits, options.limitsOf);
+    this.#connections = new ConnectionShares(options.limits.ownersConnectionsMax);
     const { logger, timer } = options;
     this.#records = new ShareRecords({ logger, nowMs: () => timer.nowMs() });
   }
@@ -111,7 +119,7 @@ export class ProcessPool {
     if (mayTake && this.#isUsual(needs)) {
       const process = this.#takeReady();
       if (process !== undefined) {
-        this.#shares.took(process, ownerId);
+        this.#giveTo(process, ownerId);
         return Promise.resolve(process);
       }
     }
@@ -153,6 +161,12 @@ export class ProcessPool {
   /** What waited or was refused for a share since the start. */
   get shareCounts(): Readonly<Record<ShareResource, Readonly<ShareCounts>>> {
     return this.#records.byResource;
+  }
+
+  /** Of all processes together. */
+  get bounds(): { processesMax: number; memoryBytesMax: number } {
+    const { processesMax, memoryBudgetMb } = this.#options.limits;
+    return { processesMax, memoryBytesMax: memoryBudgetMb * 1024 * 1024 };
   }
 
   /** Of owners who have processes, or had to wait for some. */
@@ -231,6 +245,7 @@ export class ProcessPool {
     this.#closed = true;
     clearTimeout(this.#timer);
     this.#letWaitersGo();
+    await Promise.all(this.#launching);
     const gone: Promise<void>[] = [];
     for (const process of this.#live.keys()) {
       process.kill('closing', 'the service is stopping');
@@ -263,7 +278,7 @@ export class ProcessPool {
         this.#fillLater(Math.max(earliest - now, 1));
         return;
       }
-      if (this.#live.size >= limits.processesMax) {
+      if (this.#live.size + this.#launching.size >= limits.processesMax) {
         // The end of a process calls back here.
         if (urgent && !this.#makeRoom(eligible) && special !== undefined)
           this.#ready.shift()?.kill('retired');
@@ -289,37 +304,44 @@ export class ProcessPool {
 
   /** Starts a process for a waiter that needs one of its own, or a generic one; `urgent`: a call waits for it. */
   #spawn(waiter: Waiter | undefined, urgent: boolean): void {
-    const { limits } = this.#options;
     this.#lastSpawnAt = performance.now();
-    // A call that waits for the process pays only for the modules that its code loads.
-    const process = this.startProcess(urgent ? {} : { prewarmAfterMs: limits.prewarmAfterMs }, waiter?.needs);
-    if (process instanceof Error) {
-      this.#options.logger.error({ err: process }, 'runner.start-failed');
-      this.#failedAt = performance.now();
-      // The machine is out of something. Whoever waits can try again later better than here.
-      this.#letWaitersGo();
-      return;
-    }
     this.#booting += 1;
     if (waiter !== undefined) {
       waiter.coming = true;
       this.#bootingSpecial += 1;
     }
-    void process.ready.then((said) => {
+    void this.#boot(waiter, urgent).then((process) => {
       this.#booting -= 1;
       if (waiter !== undefined) {
         waiter.coming = false;
         this.#bootingSpecial -= 1;
       }
-      if (said === undefined) {
-        if (!this.#closed)
-          this.#options.logger.error({ stderr: process.stderrTail.slice(-500) }, 'runner.boot-failed');
-        this.#failedAt = performance.now();
-      } else if (waiter === undefined) this.#ready.push(process);
+      if (process === undefined) this.#failedAt = performance.now();
+      else if (waiter === undefined) this.#ready.push(process);
       else if (this.#leave(waiter)) this.#give(process, waiter);
       else process.kill('retired');
       this.#fill();
     });
+  }
+
+  /** A process that has started; undefined when that failed, which was logged. */
+  async #boot(waiter: Waiter | undefined, urgent: boolean): Promise<SandboxProcess | undefined> {
+    const { limits, logger } = this.#options;
+    // A call that waits for the process pays only for the modules that its code loads.
+    const process = await this.startProcess(
+      urgent ? {} : { prewarmAfterMs: limits.prewarmAfterMs },
+      waiter?.needs,
+    );
+    if (process instanceof Error) {
+      if (this.#closed) return undefined;
+      logger.error({ err: process }, 'runner.start-failed');
+      // The machine is out of something. Whoever waits can try again later better than here.
+      this.#letWaitersGo();
+      return undefined;
+    }
+    if ((await process.ready) !== undefined) return process;
+    if (!this.#closed) logger.error({ stderr: process.stderrTail.slice(-500) }, 'runner.boot-failed');
+    return undefined;
   }
 
   #letWaitersGo(): void {
@@ -343,8 +365,13 @@ export class ProcessPool {
 
   #give(process: SandboxProcess, waiter: Waiter): void {
     clearTimeout(waiter.timer);
-    this.#shares.took(process, waiter.ownerId);
+    this.#giveTo(process, waiter.ownerId);
     waiter.resolve(process);
+  }
+
+  #giveTo(process: SandboxProcess, ownerId: string): void {
+    this.#shares.took(process, ownerId);
+    this.#options.onGiven?.(process, ownerId);
   }
 
   /**
@@ -354,8 +381,18 @@ export class ProcessPool {
   startProcess(
     extra: Pick<InitHeader, 'probe' | 'prewarmAfterMs'>,
     needs: ProcessNeeds = {},
-  ): SandboxProcess | Error {
-    const { folders, confinement, program, logger, extraCa, policy, door, addons, timer } = this.#options;
+  ): Promise<SandboxProcess | Error> {
+    const starting = this.#startProcess(extra, needs).finally(() => this.#launching.delete(starting));
+    this.#launching.add(starting);
+    return starting;
+  }
+
+  async #startProcess(
+    extra: Pick<InitHeader, 'probe' | 'prewarmAfterMs'>,
+    needs: ProcessNeeds,
+  ): Promise<SandboxProcess | Error> {
+    const { folders, confinement, program, logger, extraCa, policy, door, addons, timer, launcher } =
+      this.#options;
     const { memoryMb = this.#options.limits.memoryMb, packages } = needs;
     const limits = { ...this.#options.limits, memoryMb };
     let uid: number | undefined;
@@ -367,7 +404,7 @@ export class ProcessPool {
       // At the kernel level it is in memory, and at the seat belt in that of the process itself.
       const inMemory = confinement.level === 'seat-belt';
       scratch = confinement.kernel === undefined && !inMemory ? folders.newScratch(uid) : undefined;
-      sandbox = spawnSandbox({
+      sandbox = await spawnSandbox(launcher, {
         level: confinement.level,
         program,
         scratchBytesMax: limits.scratchBytesMax,
@@ -380,8 +417,7 @@ export class ProcessPool {
         ...(confinement.kernel === undefined ? {} : { kernel: confinement.kernel }),
         ...(extra.probe?.bare === true ? { bare: true } : {}),
       });
-      const { pid } = sandbox.child;
-      if (pid !== undefined) folders.processStarted(pid);
+      folders.processStarted(sandbox.launched.pid);
       const init: InitHeader = {
         ...{ limits: limitsInside(limits), ...extra },
         ...(sandbox.scratchInside === undefined ? {} : { scratch: sandbox.scratchInside }),
@@ -390,20 +426,40 @@ export class ProcessPool {
           : {}),
         ...(packages === undefined ? {} : { packages: packages.map(sandbox.packagesInside) }),
       };
-      const way = { policy, ...(door === undefined ? {} : { door }) };
+      const connectionShare = this.#connectionShare(() => process);
+      const way = { policy, connectionShare, ...(door === undefined ? {} : { door }) };
       process = new SandboxProcess(sandbox, { init, extraCa, ...way, limits, timer, logger });
     } catch (error) {
-      if (sandbox !== undefined) discard(sandbox);
-      void this.#removeTraces([sandbox?.child.pid], scratch);
+      sandbox?.launched.kill();
+      await sandbox?.launched.ended;
+      void this.#removeTraces(sandbox === undefined ? [] : [sandbox.launched.pid], scratch);
       if (uid !== undefined) this.#users.release(uid);
       return toError(error);
     }
-    const started = sandbox.child.pid;
+    const { pid: started } = sandbox.launched;
     this.#live.set(process, uid);
     if (scratch !== undefined) scratchOf.set(process, scratch);
     void process.ready.then(() => this.#noteInner(process, started));
     void process.ended.then(() => this.#forget(process, [started, process.pid], scratch));
+    if (this.#closed) process.kill('closing', 'the service is stopping');
     return process;
+  }
+
+  /** The connections of a process count for the owner to whom it was given. */
+  #connectionShare(process: () => SandboxProcess): ConnectionShare {
+    let ownerId: string | undefined;
+    return {
+      take: () => {
+        ownerId ??= this.#shares.ownerOf(process());
+        if (ownerId === undefined || this.#connections.take(ownerId)) return undefined;
+        const reason = `${this.#connections.of(ownerId)} of ${this.#connections.max} connections are open for this owner, which is its share; close those that are not needed, or ask the operator for more descriptors (ulimit -n)`;
+        this.#records.refused(ownerId, 'connections', reason);
+        return reason;
+      },
+      leave: () => {
+        if (ownerId !== undefined) this.#connections.leave(ownerId);
+      },
+    };
   }
 
   /** What bubblewrap started ends with it; after a crash of the service it is looked for as well. */
@@ -418,6 +474,8 @@ export class ProcessPool {
   }
 
   readonly #removals = new Set<Promise<void>>();
+  /** Processes that are not among those that run yet. */
+  readonly #launching = new Set<Promise<unknown>>();
 
   #forget(process: SandboxProcess, pids: readonly (number | undefined)[], scratch: string | undefined): void {
     const index = this.#ready.indexOf(process);
@@ -460,17 +518,6 @@ export class ProcessPool {
       throw new Error('every user that processes may run as has one that has not ended');
     return user;
   }
-}
-
-/** Ends a process that nobody has taken charge of. */
-function discard(sandbox: SpawnedSandbox): void {
-  const { child } = sandbox;
-  child.on('error', () => undefined);
-  for (const stream of child.stdio) {
-    stream?.on('error', () => undefined);
-    stream?.destroy();
-  }
-  sandbox.kill();
 }
 
 const scratchOf = new WeakMap<SandboxProcess, string>();

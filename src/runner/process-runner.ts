@@ -7,6 +7,7 @@ import type { CallOutcome, UserCodeError } from './call-outcome.ts';
 import type { Confinement, KernelPrograms } from './confinement.ts';
 import type { Home } from './home.ts';
 import { Homes } from './homes.ts';
+import { Launcher } from './launcher.ts';
 import { LoadablePackages, type ReadyCode } from './loadable-packages.ts';
 import { type CallAnswer, type EndReason, notStarted, serviceError } from './process-end.ts';
 import { type PoolOptions, ProcessPool } from './process-pool.ts';
@@ -66,13 +67,15 @@ export async function createProcessRunner(options: ProcessRunnerOptions): Promis
   );
   // Any local process of our user can send SIGUSR1; without a listener node opens its debugger.
   process.on('SIGUSR1', ignoreSignal);
+  let launcher: Launcher | undefined;
   try {
     const program = await buildSandboxProgram(folders.program);
+    launcher = await Launcher.create(folders.program, options.logger);
     const extraCa = options.extraCa ?? '';
     const { policy, door, logger, timer = systemTimer } = options;
     const shared = {
       ...(options.limitsOf === undefined ? {} : { limitsOf: options.limitsOf }),
-      ...{ program, folders, extraCa, limits, policy, timer, logger },
+      ...{ launcher, program, folders, extraCa, limits, policy, timer, logger },
       ...(door === undefined ? {} : { door }),
     };
     const confinement = await findConfinement({
@@ -83,7 +86,7 @@ export async function createProcessRunner(options: ProcessRunnerOptions): Promis
       options.addons === 'allow' || (options.addons === 'auto' && confinement.level === 'kernel');
     return new ProcessRunner(
       {
-        ...{ limits, folders, timer, logger, clock: options.clock, addons },
+        ...{ limits, folders, launcher, timer, logger, clock: options.clock, addons },
         onUnattributedError: options.onUnattributedError ?? (() => undefined),
         packages: new LoadablePackages(options.packages, {
           // The system loads addons from real files.
@@ -91,10 +94,11 @@ export async function createProcessRunner(options: ProcessRunnerOptions): Promis
           whole: confinement.level === 'kernel',
         }),
       },
-      (endIdle) => new ProcessPool({ ...shared, addons, confinement, endIdle }),
+      (hooks) => new ProcessPool({ ...shared, addons, confinement, ...hooks }),
       confinement,
     );
   } catch (error) {
+    await launcher?.close();
     folders.remove();
     process.off('SIGUSR1', ignoreSignal);
     throw error;
@@ -126,6 +130,7 @@ class ProcessRunner implements Runner {
   readonly kernel?: KernelPrograms;
   readonly #limits: RunnerLimits;
   readonly #folders: SandboxFolders;
+  readonly #launcher: Launcher;
   readonly #addons: boolean;
   readonly #confinement: Confinement;
   readonly #onUnattributedError: (deploymentId: string, error: UserCodeError) => void;
@@ -144,6 +149,7 @@ class ProcessRunner implements Runner {
     own: {
       limits: RunnerLimits;
       folders: SandboxFolders;
+      launcher: Launcher;
       timer: RunnerTimer;
       clock: Clock;
       logger: Logger;
@@ -151,18 +157,22 @@ class ProcessRunner implements Runner {
       onUnattributedError: (deploymentId: string, error: UserCodeError) => void;
       packages: LoadablePackages;
     },
-    makePool: (endIdle: PoolOptions['endIdle']) => ProcessPool,
+    makePool: (hooks: Required<Pick<PoolOptions, 'endIdle' | 'onGiven'>>) => ProcessPool,
     confinement: Confinement,
   ) {
     const { limits, timer, logger, packages, onUnattributedError } = own;
     this.#limits = limits;
     this.#folders = own.folders;
+    this.#launcher = own.launcher;
     this.#addons = own.addons;
     this.#confinement = confinement;
     if (confinement.kernel !== undefined) this.kernel = confinement.kernel;
     this.#onUnattributedError = onUnattributedError;
     this.#packages = packages;
-    this.#pool = makePool((rank) => this.#homes.endIdle(rank));
+    this.#pool = makePool({
+      endIdle: (rank) => this.#homes.endIdle(rank),
+      onGiven: (process, ownerId) => this.#watch.given(process, ownerId),
+    });
     this.#homes = new Homes({
       ...{ limits, pool: this.#pool, packages, timer, clock: own.clock, logger },
       onUnattributedError,
@@ -406,7 +416,7 @@ class ProcessRunner implements Runner {
   }
 
   processes(): RunnerProcesses {
-    return { ...this.#homes.describe(), shares: this.#pool.ownerShares() };
+    return { ...this.#homes.describe(), ...this.#pool.bounds, shares: this.#pool.ownerShares() };
   }
 
   stats(): RunnerStats {
@@ -431,6 +441,7 @@ class ProcessRunner implements Runner {
   async #close(): Promise<void> {
     this.#watch.stop();
     await this.#pool.close();
+    await this.#launcher.close();
     this.#folders.remove();
     process.off('SIGUSR1', ignoreSignal);
   }

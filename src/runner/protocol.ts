@@ -124,6 +124,8 @@ export interface AttackTargets {
   program: string;
   /** Somebody listens on this port of 127.0.0.1. */
   port: number;
+  /** How long the race by renaming is tried; absent: 50 ms. */
+  renameMs?: number;
 }
 
 export interface InitHeader {

@@ -40,6 +40,12 @@ export class ResourceWatch {
     this.stop = options.timer.every(options.limits.memoryPollMs, () => this.#look());
   }
 
+  /** An owner got a process, in which no code is yet. */
+  given(process: SandboxProcess, ownerId: string): void {
+    const cpuMs = process.pid === undefined ? undefined : processCpuMs(process.pid);
+    if (cpuMs !== undefined && this.#cpuShares.begin({ process, ownerId, cpuMs })) process.beGreedy(true);
+  }
+
   #look(): void {
     this.#looks += 1;
     const housekeeping = this.#looks % housekeepingLooks === 0;

@@ -61,6 +61,8 @@ export interface RunnerLimits {
    * of which a burst of events must not fail those that would do well one after another.
    */
   connectionsMax: number;
+  /** Connections of all processes; absent: half of the descriptors that the service may have. */
+  ownersConnectionsMax?: number;
   connectTimeoutMs: number;
   connectionIdleTimeoutMs: number;
   /** How often the resident size of running processes is read. */

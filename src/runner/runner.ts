@@ -219,6 +219,9 @@ export interface OwnerShare {
 }
 
 export interface RunnerProcesses {
+  /** Bounds of all processes of the node together. */
+  processesMax: number;
+  memoryBytesMax: number;
   processes: RunnerProcess[];
   shares: OwnerShare[];
   setApart: SetApartDeployment[];

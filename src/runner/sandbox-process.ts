@@ -1,7 +1,7 @@
 import { setPriority } from 'node:os';
 import type { AddressPolicy } from '#egress/address-policy.ts';
 import type { EgressDoor } from '#egress/egress-door.ts';
-import { attachEgressRelay, type EgressRelay } from '#egress/egress-relay.ts';
+import { attachEgressRelay, type ConnectionShare, type EgressRelay } from '#egress/egress-relay.ts';
 import { Deferred } from '#lib/deferred.ts';
 import type { Logger } from '#lib/logger.ts';
 import { bytesText } from '#lib/units.ts';
@@ -12,6 +12,7 @@ import { niceness } from './cpu-shares.ts';
 import { encodeCall } from './encode-call.ts';
 import { CapPassedError } from './frame-fields.ts';
 import { FrameWriter } from './frame-writer.ts';
+import type { ProcessExit } from './launch-messages.ts';
 import { LoadedModules } from './loaded-modules.ts';
 import { NamespaceInit } from './namespace-init.ts';
 import { PackageFileServer, type PackageFiles } from './package-file-server.ts';
@@ -134,6 +135,7 @@ export class SandboxProcess {
       extraCa: string;
       policy: AddressPolicy;
       door?: EgressDoor;
+      connectionShare?: ConnectionShare;
       limits: RunnerLimits;
       timer: RunnerTimer;
       logger: Logger;
@@ -145,7 +147,7 @@ export class SandboxProcess {
     this.#sandbox = sandbox;
     this.#limits = limits;
     this.#logger = options.logger;
-    this.#frames = new FrameWriter(sandbox.rpc);
+    this.#frames = new FrameWriter(sandbox.launched.streams.rpc);
     const ping = () => this.#frames.send(frameType.ping, 0, '');
     this.#sign = new SignOfLife(options.timer, ping);
     this.#calls = new CallsInFlight({
@@ -161,17 +163,20 @@ export class SandboxProcess {
     this.#parser = new FrameParser(fromSandboxTypes, fromSandboxFrameBytesMax, (type, id, header, payload) =>
       this.#onFrame(type, id, header, payload),
     );
-    this.#relay = attachEgressRelay(sandbox.egress, {
+    this.#relay = attachEgressRelay(sandbox.launched.streams.egress, {
       policy: options.policy,
       ...(options.door === undefined ? {} : { door: options.door }),
       maxConnections: limits.connectionsMax,
+      ...(options.connectionShare === undefined ? {} : { share: options.connectionShare }),
       idleTimeoutMs: limits.connectionIdleTimeoutMs,
       connectTimeoutMs: limits.connectTimeoutMs,
       onRefused: (call) => this.#calls.named(call)?.onRefused?.(),
       onViolation: (reason) => this.kill('protocol', `on the way out: ${reason}`),
     });
     this.#hostCalls = new ProcessHostCalls((header, body) => this.#sendAnswer(header, body), options.logger);
-    this.#packageFiles = new PackageFileServer(sandbox.files, (reason) => this.kill('protocol', reason));
+    this.#packageFiles = new PackageFileServer(sandbox.launched.streams.files, (reason) =>
+      this.kill('protocol', reason),
+    );
     this.#listen();
     this.#frames.send(frameType.init, 0, JSON.stringify(options.init), [extraCa], Buffer.byteLength(extraCa));
     const bootDeadline = setTimeout(
@@ -398,7 +403,7 @@ export class SandboxProcess {
       this.#reasonDetail = detail;
       this.#culprit ??= culprit;
     }
-    this.#sandbox.kill();
+    this.#sandbox.launched.kill();
     this.#init?.kill();
   }
 
@@ -422,30 +427,26 @@ export class SandboxProcess {
   }
 
   #listen(): void {
-    const { child, rpc } = this.#sandbox;
-    rpc.on('data', (chunk: Buffer) => this.#onBytes(chunk));
-    for (const stream of child.stdio) {
-      // The process may die at any moment; its exit says more than EPIPE or ECONNRESET.
-      stream?.on('error', () => undefined);
-    }
-    child.stdout?.on('data', (chunk: Buffer) => this.#onRaw(chunk));
-    child.stderr?.on('data', (chunk: Buffer) => {
+    const { streams, ended, pid } = this.#sandbox.launched;
+    streams.rpc.on('data', (chunk: Buffer) => this.#onBytes(chunk));
+    streams.stdout.on('data', (chunk: Buffer) => this.#onRaw(chunk));
+    streams.stderr.on('data', (chunk: Buffer) => {
       this.#stderrTail = (this.#stderrTail + chunk.toString('latin1')).slice(-stderrTailCharacters);
       this.#onRaw(chunk);
     });
-    child.on('error', (error) => {
-      this.#stderrTail += error.message;
-      // Without a pid nothing was started, and no exit follows.
-      if (child.pid === undefined) this.#onGone(null, null);
-    });
-    child.on('exit', (code, signal) => {
-      const streamsEnd = setTimeout(() => this.#onGone(code, signal), streamsEndMs);
-      child.on('close', () => {
+    const closed = Promise.all(
+      Object.values(streams).map((stream) =>
+        stream.closed ? undefined : new Promise((resolve) => stream.once('close', resolve)),
+      ),
+    );
+    void ended.then((exit) => {
+      const streamsEnd = setTimeout(() => this.#onGone(exit), streamsEndMs);
+      void closed.then(() => {
         clearTimeout(streamsEnd);
-        this.#onGone(code, signal);
+        this.#onGone(exit);
       });
     });
-    if (child.pid !== undefined) beNice(child.pid);
+    beNice(pid);
   }
 
   #onReady(header: unknown): void {
@@ -620,12 +621,17 @@ export class SandboxProcess {
     this.#whenIdle();
   }
 
-  #onGone(exitCode: number | null, exitSignal: NodeJS.Signals | null): void {
+  #onGone(exit: ProcessExit): void {
     if (this.#gone) return;
-    const { code, signal } = this.#sandbox.endOf(exitCode, exitSignal);
+    const { code, signal } = this.#sandbox.endOf(exit);
     this.#gone = true;
     this.#relay.close();
-    for (const stream of this.#sandbox.child.stdio) stream?.destroy();
+    for (const stream of Object.values(this.#sandbox.launched.streams)) stream.destroy();
+    if (code === null && signal === null && this.#reason === undefined) {
+      // No code is to blame for it.
+      this.#reason = 'cancelled';
+      this.#reasonDetail = 'the service lost the process';
+    }
     if (this.#reason === undefined && /out of memory|Allocation failed|OOM/i.test(this.#stderrTail)) {
       const { reason, detail } = outOfMemory(this.#limits);
       this.#reason = reason;
@@ -634,7 +640,7 @@ export class SandboxProcess {
     if (this.#reason === undefined) {
       const how = signal === null ? `with code ${code}` : `by ${signal}`;
       this.#reasonDetail = `the process ended ${how}`;
-      this.#logger.info({ pid: this.pid ?? this.#sandbox.child.pid, code, signal }, 'runner.exited');
+      this.#logger.info({ pid: this.pid ?? this.#sandbox.launched.pid, code, signal }, 'runner.exited');
     } else if (this.#reason !== 'retired' && this.#reason !== 'closing') {
       // Nothing happened to those two: they were no longer needed.
       this.#logger.info({ pid: this.pid, reason: this.#reason, detail: this.#reasonDetail }, 'runner.killed');

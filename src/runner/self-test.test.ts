@@ -11,6 +11,7 @@ import { kernelSkip } from '../../test/support/sandbox-level.ts';
 import { createTempFolder } from '../../test/support/temp-folder.ts';
 import { makeAttackTargets } from './attack-targets.ts';
 import { findKernelPrograms } from './kernel-command.ts';
+import { Launcher } from './launcher.ts';
 import { defaultRunnerLimits } from './runner-limits.ts';
 import { systemTimer } from './runner-timer.ts';
 import { reachableBase, SandboxFolders } from './sandbox-folders.ts';
@@ -26,36 +27,43 @@ type Options = Partial<Parameters<typeof findConfinement>[0]>;
 async function find(path: string, overrides: Options = {}) {
   const distinctUsers = mayUseDistinctUsers();
   const folders = new SandboxFolders(reachableBase(path, distinctUsers));
+  const launcher = await Launcher.create(folders.program, silentLogger);
   try {
     return await findConfinement({
-      ...{ level: 'auto', distinctUsers, folders, resultsFile: join(path, 'results.json') },
+      ...{ level: 'auto', distinctUsers, folders, launcher, resultsFile: join(path, 'results.json') },
       ...{ program: await buildSandboxProgram(folders.program), extraCa: '', addons: false },
       ...{ policy: new AddressPolicy({ allow: ['public'], deny: () => [] }), logger: silentLogger },
       ...{ limits: defaultRunnerLimits, timer: systemTimer },
       ...overrides,
     });
   } finally {
+    await launcher.close();
     folders.remove();
   }
 }
 
 const race = 'files by a folder that is renamed';
-const racesMax = 20;
+const longestRaceMs = 30_000;
 
-/** Runs the attacks in a process of Node with these flags, and answers which got through; again when a busy machine loses the race. */
+/** Runs the attacks in a process of Node with these flags, and answers which got through; longer each time when a busy machine loses the race. */
 async function attack(folder: string, flags: (scratch: string) => string[]): Promise<string[]> {
   let through: string[] = [];
-  for (let i = 0; i < racesMax && !through.includes(race); i += 1) through = await attackOnce(folder, flags);
+  for (let renameMs = 50; renameMs < longestRaceMs && !through.includes(race); renameMs *= 2)
+    through = await attackOnce(folder, renameMs, flags);
   return through;
 }
 
-async function attackOnce(folder: string, flags: (scratch: string) => string[]): Promise<string[]> {
+async function attackOnce(
+  folder: string,
+  renameMs: number,
+  flags: (scratch: string) => string[],
+): Promise<string[]> {
   const scratch = join(folder, 'scratch');
   await rm(scratch, { recursive: true, force: true });
   await mkdir(scratch);
   await using targets = await makeAttackTargets(folder);
   const { servicePid, canary, secret, port } = targets;
-  const given = JSON.stringify({ servicePid, canary, secret, port, program: canary });
+  const given = JSON.stringify({ servicePid, canary, secret, port, program: canary, renameMs });
   const main = join(folder, 'main.ts');
   await writeFile(
     main,

@@ -147,7 +147,7 @@ async function startProbe(
 ): Promise<Started> {
   const pool = new ProcessPool({ ...options, confinement, endIdle: () => undefined });
   try {
-    const process = pool.startProcess({ probe: { hostFile: import.meta.filename, ...extra } });
+    const process = await pool.startProcess({ probe: { hostFile: import.meta.filename, ...extra } });
     if (process instanceof Error) return { ready: false, reason: process.message };
     const said = await process.ready;
     if (said !== undefined) return { ready: true, report: said.report };

@@ -20,6 +20,7 @@ test('what waits or is refused for a share is counted by resource and by owner',
   assert.deepEqual(records.byResource, {
     processes: { delayed: 1, refused: 1 },
     memory: { delayed: 1, refused: 0 },
+    connections: { delayed: 0, refused: 0 },
   });
   const { delayed, refused } = records.byOwner.get('a') ?? {};
   assert.deepEqual([delayed, refused, records.byOwner.get('b')?.refused], [1, 1, 0]);

@@ -1,10 +1,10 @@
 import type { Logger } from '#lib/logger.ts';
 
 /** What owners have shares of in the runner. */
-export const shareResources = ['processes', 'memory'] as const;
+export const shareResources = ['processes', 'memory', 'connections'] as const;
 export type ShareResource = (typeof shareResources)[number];
 
-/** Calls of an owner that waited for its share, and those that ended without a process because of it. */
+/** Calls of an owner that waited for its share, and calls and connections that were refused because of it. */
 export interface ShareCounts {
   delayed: number;
   refused: number;
@@ -23,7 +23,11 @@ interface OwnerRecord extends ShareCounts {
 export class ShareRecords {
   readonly #logger: Logger;
   readonly #nowMs: () => number;
-  readonly #byResource = { processes: { delayed: 0, refused: 0 }, memory: { delayed: 0, refused: 0 } };
+  readonly #byResource: Record<ShareResource, ShareCounts> = {
+    processes: { delayed: 0, refused: 0 },
+    memory: { delayed: 0, refused: 0 },
+    connections: { delayed: 0, refused: 0 },
+  };
   readonly #byOwner = new Map<string, OwnerRecord>();
 
   constructor({ logger, nowMs }: { logger: Logger; nowMs: () => number }) {

@@ -87,8 +87,8 @@ test('no descriptors for a process are no end of the service', {
         break;
       }
     }
-    // Enough for the scratch folder and the list of processes, too few for five pipes.
-    for (const descriptor of held.splice(0, 6)) closeSync(descriptor);
+    // Enough for the list of processes, too few for five streams.
+    for (const descriptor of held.splice(0, 3)) closeSync(descriptor);
     return () => {
       for (const descriptor of held) closeSync(descriptor);
       setLimit(soft ?? '1024');

@@ -43,7 +43,7 @@ export async function fireDueTimers(
   const { store } = options;
   const done: FiredTicks[] = [];
   const result = await store.transaction(async (tx) => {
-    // A transaction that is tried again begins anew.
+    // A transaction that is tried again starts over.
     done.length = 0;
     const due = await lockDueTimers(store, tx, nowMs, timersPerPass);
     if (due.length === 0) return { timers: 0, fired: 0 };
@@ -62,9 +62,9 @@ export async function fireDueTimers(
       const fired = await target.fire(tx, ticks, nowMs);
       done.push(fired);
       for (const [index, tick] of ticks.entries())
-        outcomes.set(tick, must(fired.outcomes[index], `what became of the tick of ${tick.timer.id}`));
+        outcomes.set(tick, must(fired.outcomes[index], `the outcome of the tick of ${tick.timer.id}`));
     }
-    const outcomeOf = (plan: TickPlan) => must(outcomes.get(plan), `what became of ${plan.timer.id}`);
+    const outcomeOf = (plan: TickPlan) => must(outcomes.get(plan), `the outcome of ${plan.timer.id}`);
     const [over, going] = partition(
       plans,
       (plan) => plan.nextAtMs === undefined || outcomeOf(plan).kind === 'gone',

@@ -138,7 +138,7 @@ describe('a cron expression', () => {
     });
   }
 
-  test('that fires every half hour goes on through both nights', () => {
+  test('a schedule that fires every half hour continues through both nights', () => {
     const halfHours = { cron: '*/30 * * * *', timezone: 'Europe/Berlin' };
     for (const night of ['2026-03-29T00:00:00Z', '2026-10-24T23:00:00Z']) {
       const times = series(halfHours, night, 8).map(at);

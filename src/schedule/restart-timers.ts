@@ -6,12 +6,12 @@ import { advanceTimers, cronTimersOfFuture, reanchorIntervals, scheduleOf } from
 
 /** Timers looked at in one transaction. */
 const batchMax = 500;
-/** A step back of the clock by more than this makes timers start anew: clocks of nodes may differ by a part of it. */
+/** A step back of the clock by more than this restarts timers: the clocks of nodes may differ by a part of it. */
 export const stepBackMs = 2_000;
 
 /**
  * After the clock stepped back: timers that were planned at a time that is now the future would stand still until the
- * clock catches up; they start anew from now. Returns how many. Timers that were written by now stay as they are, so
+ * clock catches up; they are restarted from now. Returns how many. Timers that were written at or before now stay as they are, so
  * where no clock has stepped this changes nothing.
  */
 export async function restartTimers(store: Store, time: StoreTime): Promise<number> {
@@ -36,7 +36,7 @@ export async function restartTimers(store: Store, time: StoreTime): Promise<numb
   }
 }
 
-/** Undefined: it goes on as planned. A small step back must not fire again what has just fired. */
+/** Undefined: the timer stays as planned. A small step back must not fire again what has just fired. */
 function restartedAt(timer: TimerTable, nowMs: number): number | undefined {
   const schedule = scheduleOf(timer);
   const first = nextOccurrence(schedule, nowMs, nowMs);

@@ -186,7 +186,7 @@ describe('timers', () => {
       assert.equal(new Set((await queued(store)).map(({ lane }) => lane)).size, 1000);
     });
 
-    test('a scheduler that is paused fires nothing, and what is late when it goes on', async () => {
+    test('a scheduler that is paused fires nothing, and what is late when it continues', async () => {
       const { store } = fixture;
       await addTimers(store, ['dc_1']);
       let isPaused = true;
@@ -209,7 +209,7 @@ describe('timers', () => {
       assert.deepEqual(await ledger(store, 'dc_1'), ['late x 1', 'missed x 10']);
     });
 
-    test('when the clock steps back, intervals start anew from now instead of standing still', async () => {
+    test('when the clock steps back, intervals restart from now instead of standing still', async () => {
       const { store } = fixture;
       await addTimers(store, ['dc_1']);
       const clock = new TestClock(start);
@@ -228,7 +228,7 @@ describe('timers', () => {
       await next.stop();
     });
 
-    test('when the clock steps far back, cron starts anew too; a small step fires nothing again', async () => {
+    test('when the clock steps far back, cron schedules restart too; a small step fires nothing again', async () => {
       const { store } = fixture;
       await addTimers(store, ['dc_1'], { interval_seconds: null, cron: '*/5 * * * *' });
       await fire(start);
@@ -295,7 +295,7 @@ describe('timers', () => {
       assert.deepEqual(warnings, []);
     });
 
-    test('an owner over quota: a tick is skipped with a record, and the timer goes on', async () => {
+    test('an owner over quota: a tick is skipped with a record, and the timer continues', async () => {
       const { store } = fixture;
       await addTimers(store, ['dc_1', 'dc_2']);
       let left = 1;
@@ -336,7 +336,7 @@ describe('timers', () => {
     });
 
     if (fixture.dialect === 'postgres')
-      test('timers that fire, or start anew, are left alone by the other schedulers until that is written', async () => {
+      test('timers that fire, or are restarted, are left alone by the other schedulers until that is written', async () => {
         const { store } = fixture;
         const other = await fixture.open();
         const cron = { interval_seconds: null, cron: '*/5 * * * *' };
@@ -384,7 +384,7 @@ describe('timers', () => {
       });
 
     if (fixture.dialect === 'postgres')
-      test('after the clock of the database stepped back, timers start anew from its time', async () => {
+      test('after the clock of the database stepped back, timers restart from its time', async () => {
         const { store } = fixture;
         const databaseMs = await readTimeMs(store.read, databaseTime);
         const ahead = databaseMs + 60 * minute;
@@ -414,7 +414,7 @@ describe('timers', () => {
   });
 });
 
-test('the event of a cron tick tells the local and the UTC time', () => {
+test('the event of a cron tick has the local and the UTC time', () => {
   const event = timerEvent({ cron: '0 11 * * *', timezone: 'Europe/Berlin' }, start) as {
     timestamp: number;
     timezone_configured: { iso8601: { timestamp: string }; metadata: { day_of_week: number } };

@@ -8,7 +8,7 @@ export interface DueTick {
   schedule: Schedule;
 }
 
-/** What a tick became: something that runs, nothing for a reason, or it has no subject any more. */
+/** The outcome of a tick: a run was started, or none for a reason, or its subject no longer exists. */
 export type TickOutcome =
   /** With the id of the run, where runs have ids. */
   { kind: 'fired'; runId?: string } | { kind: 'skipped'; reason: string } | { kind: 'gone' };

@@ -1,7 +1,7 @@
 import { epochSeconds } from '#lib/clock.ts';
 import type { Schedule } from './next-occurrence.ts';
 
-/** The argument of a source's `run` (component contract, timers): an interval tells only its seconds. */
+/** The argument of a source's `run` (component contract, timers): an interval has only its seconds. */
 export function timerEvent(schedule: Schedule, plannedMs: number): Record<string, unknown> {
   const timestamp = epochSeconds(plannedMs);
   if ('intervalSeconds' in schedule) return { timestamp, interval_seconds: schedule.intervalSeconds };
@@ -54,7 +54,7 @@ interface Formats {
   longDate: Intl.DateTimeFormat;
 }
 
-/** More than there are zones; names of one zone in other letters count anew, so there is a bound. */
+/** More than there are zones; a zone name in other letter case counts as another one, so there is a bound. */
 const formatsMax = 1_000;
 /** Making a format takes fifty times as long as using it, and many timers are due at the full hour. */
 const formats = new Map<string, Formats>();

@@ -107,7 +107,7 @@ export async function readTimerTimes(
 
 /**
  * After the clock stepped back: interval timers that were planned at a time that is now the future would stand still
- * until the clock catches up; they start anew from now. Returns how many.
+ * until the clock catches up; they are restarted from now. Returns how many.
  *
  * Only a timer that was written in the future was planned by a clock that has stepped. Another node may fire timers
  * while this statement is on its way or waits for their rows: those were written now, and stay on their grid.

@@ -4,12 +4,12 @@ import type { CallOutcome } from '#runner/call-outcome.ts';
 import type { UserCall } from '#runner/runner.ts';
 import { hookError } from './hook-error.ts';
 
-/** A person waits for what a component answers about its props, while something is being made. */
+/** A user waits for the answer of a component about its props, while they create or change something. */
 export const askDeadlineMsMax = 30_000;
 
 /**
- * Asks a component which props it wants besides its static ones, or instead of them, in a process that ends with it.
- * Answers JSON of definitions by name: those it returned, and the static ones it changed in place. Throws as `hookError`
+ * Asks a component which props it wants in addition to its static ones, or instead of them, in a process that ends with it.
+ * Returns JSON of definitions by name: those it returned, and the static ones it changed in place. Throws as `hookError`
  * says when it does not finish.
  */
 export async function askAdditionalProps(
@@ -49,7 +49,7 @@ export function readAdditionalProps(
 
 /**
  * Throws what stopped `additionalProps`: when the code failed on a value that does not fit the definition it has, or that
- * is missing (`problem`), that is what the caller can mend.
+ * is missing (`problem`), that is what the caller can fix.
  */
 export function throwCause(error: unknown, problem: CallerError | undefined): never {
   throw error instanceof CallerError && error.code === 'hook_failed' ? (problem ?? error) : error;

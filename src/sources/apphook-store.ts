@@ -3,7 +3,7 @@ import type { Db, Tx } from '#storage/store.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
 import { type Apphook, eventNamesMax, isNamed, lookupOf, lookupsFor } from './apphooks.ts';
 
-/** An event of an app that somebody pushes to the sources of an owner. */
+/** An event of an app that a caller pushes to the sources of an owner. */
 export interface PushedName {
   ownerId: string;
   /** Slug. */
@@ -58,8 +58,8 @@ export async function listensToApp(db: Db, ownerId: string, app: string): Promis
 }
 
 /**
- * Active sources of the owner that listen to an event, each once, by id: some of those behind `after` ('': the first ones).
- * `next` is what to go on behind; undefined: these were the last. `only`: of these.
+ * Active sources of the owner that listen to an event, each once, by id: a page of those after `after` ('': the first ones).
+ * `next` is the `after` of the next page; undefined: these were the last. `only`: restricts the page to these.
  */
 export async function pageOfListeners(
   db: Db,
@@ -81,7 +81,7 @@ export async function pageOfListeners(
     .limit(rowsPerRead)
     .execute();
   const last = rows.at(-1)?.source_id;
-  // Of the last one there may be more.
+  // There may be more rows of the last listener.
   const isWhole = rows.length < rowsPerRead;
   const whole = isWhole ? rows : rows.filter(({ source_id }) => source_id !== last);
   const matching = whole.filter(({ event_name }) =>

@@ -7,7 +7,7 @@ export interface Apphook {
   prop: string;
   /** Slug. */
   app: string;
-  /** In the words of the component; `*` stands for any text. */
+  /** As in the component; `*` matches any text. */
   names: string[];
 }
 
@@ -16,7 +16,7 @@ export const eventNamesMax = 1_000;
 export const eventNameCharactersMax = 255;
 /** `*` in one name: what each costs is paid for every event. */
 const starsMax = 10;
-/** Of the slug of an app. */
+/** Maximum length of the slug of an app. */
 export const appCharactersMax = 100;
 /** What a prop listens to that names nothing: all events of its app. */
 const everything = '*';
@@ -32,7 +32,7 @@ export function asksEventNames(definitions: readonly PropDefinition[]): boolean 
 
 /**
  * What the apphook props of a source listen to: `eventNames` and `static`, or all events of the app where there is neither.
- * `answered`: what the code said, by prop; null: nothing. Throws CallerError `invalid_component` that names the prop.
+ * `answered`: the code's answers, by prop; null: none. Throws CallerError `invalid_component` that names the prop.
  */
 export function apphooksIn(
   definitions: readonly PropDefinition[],
@@ -65,7 +65,7 @@ export function isNamed(name: string, pushed: string): boolean {
   return name.includes('*') ? matchesGlob(name, pushed) : name === pushed || pushed.startsWith(`${name}:`);
 }
 
-/** What a name is found by: itself or, with a `*` in it, what stands before the first one, with it. */
+/** The look-up key of a name: itself or, with a `*` in it, its part up to and including the first one. */
 export function lookupOf(name: string): string {
   const at = name.indexOf('*');
   return at === -1 ? name : name.slice(0, at + 1);

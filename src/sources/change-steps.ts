@@ -52,7 +52,7 @@ export interface ChangeStepOptions {
 }
 
 interface SourceWriteOptions {
-  /** Another revision: its runs start anew. */
+  /** Makes another revision: the code is evaluated again for its runs. */
   raise?: boolean;
   accounts?: readonly SourceAccount[];
   /** The timers of these definitions take the place of those that are there. */
@@ -100,7 +100,7 @@ export class ChangeSteps {
   }
 
   /**
-   * Runs `deactivate` of the code that goes, under the mark of its change. Throws `hook_failed`, with the source as it
+   * Runs `deactivate` of the code that is replaced or removed, under the mark of its change. Throws `hook_failed`, with the source as it
    * was, when the hook fails (`onFailure`), or cannot run at all because an account or a
    * secret is gone (`onMissing`).
    */
@@ -135,7 +135,7 @@ export class ChangeSteps {
   /**
    * Puts back what a source was before its change, active again if it still can be. Does nothing when the mark is not
    * there: nothing was begun, or another process has taken the change over. `activated`: the new code, when its
-   * `activate` had finished; what it has set up elsewhere goes first.
+   * `activate` had finished; what it has set up elsewhere is removed first.
    */
   async restore(marked: SourceTable, activated?: Deployment): Promise<void> {
     const before = beforeChange(marked);
@@ -185,7 +185,7 @@ export class ChangeSteps {
 
   /**
    * Writes back what a source was. A slug that was given away meanwhile stays away: the source keeps the one it has,
-   * since no undoing may fail because of a name. Answers undefined when another change came first.
+   * since no undoing may fail because of a name. Returns undefined when another change came first.
    */
   async #putBack(
     row: SourceTable,
@@ -258,7 +258,7 @@ export class ChangeSteps {
     return must(component, `component ${source.component_id} of ${source.id}`);
   }
 
-  /** For what is done after a failure: its own failure is told to the log, and the sweep tries again. */
+  /** For clean-up after a failure: its own failure is logged, and the sweep tries again. */
   async attempt(failure: string, source: string | undefined, work: () => Promise<unknown>): Promise<void> {
     try {
       await work();

@@ -12,17 +12,17 @@ import { isLost } from './sealed-props.ts';
 import { shapeOfSource } from './source-shape.ts';
 import { findSource, isNodeAlive, sourcesUnderChange, takeOverChange } from './source-store.ts';
 
-/** How often changes are looked for that nobody is at any more, and how many are undone at once. */
+/** How often abandoned changes are looked for, and how many are undone together. */
 const sweepMs = 10_000;
 const sweepMax = 20;
 /**
- * A node is taken for dead when its lease is found expired twice in a row, this far apart: after the database was away
+ * A node counts as dead when its lease is found expired twice in a row, this far apart: after the database was unreachable
  * for a while, the leases of the living have run out too, and are renewed within a few seconds.
  */
 const foundAgainMs = { min: 8_000, max: 25_000 };
 
 /**
- * Changes of one source take turns. Those that nobody is at any more (their process died, the store failed in between)
+ * Changes of one source take turns. Abandoned changes (their process died, or the store failed in between)
  * are undone: at start, from time to time, and before the next change of the source.
  */
 export class ChangeTurns {
@@ -82,9 +82,9 @@ export class ChangeTurns {
   }
 
   /**
-   * A source that no other change is under way of; to be asked for in its turn. With `alsoHalfUndone`, a change that
+   * Returns a source without another change under way; call it in its turn. With `alsoHalfUndone`, a change that
    * cannot be undone now is no obstacle: the source then still has a mark, which is this process's. Throws `not_found`
-   * or `conflict`, and what undoing a change met.
+   * or `conflict`, and any error from undoing a change.
    */
   async mustFind(id: string, options: { alsoHalfUndone?: boolean } = {}): Promise<SourceTable> {
     let source = await findSource(this.#store.read, id);
@@ -108,7 +108,7 @@ export class ChangeTurns {
     return source;
   }
 
-  /** Undoes changes that nobody is at any more. Never rejects: what cannot be undone now is tried again. */
+  /** Undoes abandoned changes. Never rejects: what cannot be undone now is tried again. */
   async undoAbandoned(): Promise<void> {
     await this.#steps.attempt('source.sweep-failed', undefined, async () => {
       const found = await sourcesUnderChange(this.#store.read, sweepMax);
@@ -127,7 +127,7 @@ export class ChangeTurns {
     });
   }
 
-  /** Undoes a change that nobody is at. How far it came is not known, so what may be set up elsewhere goes first. */
+  /** Undoes an abandoned change. How far it came is not known, so what may be set up elsewhere is removed first. */
   async #undo(source: SourceTable): Promise<void> {
     const taken = { ...source, change_id: newId('chg'), change_node: this.#node };
     const isTaken = await this.#store.transaction((tx) =>
@@ -139,7 +139,7 @@ export class ChangeTurns {
       }),
     );
     if (!isTaken) return;
-    // Before the swap its code is the old one, after it the new one, which may have been activated.
+    // The code is the old one before the swap, and after it the new one, which may have been activated.
     if (taken.state !== 'inactive') await this.#deactivateIfPossible(taken);
     if (taken.before_change === null) await this.#steps.erase(taken);
     else await this.#steps.restore(taken);
@@ -154,14 +154,14 @@ export class ChangeTurns {
       const deployment = await makeDeployment(this.#store.read, source, component, this.#context);
       await this.#steps.runHookOrThrow(deployment, 'deactivate');
     } catch (error) {
-      // Most likely it had run already. What could not run at all now is tried again, unless it never can.
+      // Most likely the hook had run already. A hook that could not be run now is tried again, unless it never can.
       if (!(error instanceof CallerError) && !isLost(error)) throw error;
     }
   }
 
   async #isAbandoned(source: SourceTable): Promise<boolean> {
     if (source.change_id === null) return false;
-    // In its turn, so this process is not at it; and a folder has one process only.
+    // The caller has the turn, so this process does not work on the change; and a data folder has one process only.
     if (source.change_node === this.#node || !this.#store.isShared) return true;
     const nowMs = await this.#leaseClock.nowMs();
     if (!(await isNodeAlive(this.#store.read, source.change_node ?? '', nowMs)))

@@ -16,7 +16,7 @@ export async function checkAccounts(
 ): Promise<SourceAccount[]> {
   const accounts = new Map<string, SourceAccount>();
   for (const { prop, accountId } of props) {
-    // Anything may stand here, also what a database takes for no text.
+    // The value may be any text, even one that a database refuses.
     const account = /^apn_\w+$/.test(accountId) ? await findAccount(db, accountId) : undefined;
     if (account !== undefined && owners.includes(account.owner_id)) {
       accounts.set(accountId, { account_id: accountId, owner_id: account.owner_id });

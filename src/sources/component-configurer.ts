@@ -14,7 +14,7 @@ import { type DeploymentContext, mergedDefinitions } from './deployment.ts';
 import { type OpenedComponent, openComponent } from './open-component.ts';
 import { noOptions, type PropOptions, readOptions } from './read-options.ts';
 
-/** What somebody has chosen so far for a component that is not deployed (yet). */
+/** What a user has chosen so far for a component that is not deployed. */
 export interface Draft {
   /** sc_…, a key, or key@version. */
   id: string;
@@ -35,7 +35,7 @@ export type Observation =
   | { k: string; ts: number; msg: string }
   | { k: 'error'; ts: number; err: { name: string; message: string; stack: string } };
 
-/** How code ran that was asked for something. `errors`: JSON texts of `{ name, message, stack }`; none: it answered. */
+/** The outcome of code that was called for an answer. `errors`: JSON texts of `{ name, message, stack }`; none: it answered. */
 export interface Told {
   errors: string[];
   observations: Observation[];
@@ -44,7 +44,7 @@ export interface Told {
 export interface DynamicProps {
   /** dyp_…, made from the definitions: the same for the same props. */
   id: string;
-  /** All props: static ones as they are now, then those that were added. */
+  /** All props: the present static ones, then the added ones. */
   configurableProps: PropDefinition[];
 }
 
@@ -53,7 +53,7 @@ const askedPerOwnerMax = 8;
 
 /**
  * Asks components that are not deployed what their props can be given, and which props they have, with the rights of who
- * asks. Each time in a process of its own that ends with the answer: whatever the code does, nothing of it stays.
+ * asks. Each call has a process of its own that ends with the answer, so that nothing of what the code does remains.
  */
 export class ComponentConfigurer {
   readonly #db: Db;
@@ -70,7 +70,7 @@ export class ComponentConfigurer {
     resolver: Pick<ComponentResolver, 'resolveText'>;
     runner: Pick<Runner, 'call'>;
     context: DeploymentContext;
-    /** Of a run. */
+    /** The time limit of a run. */
     deadlineMs: number;
     nowMs: () => number;
   }) {
@@ -96,7 +96,7 @@ export class ComponentConfigurer {
       const read = page === 0 ? readOptions(definition?.options) : noOptions;
       return { ...(read ?? noOptions), errors: [], observations: [] };
     }
-    // A prop of additionalProps has its function there: nothing but calling it again leads to it.
+    // The function of a prop of additionalProps exists only in its result, so that has to be called again.
     const isDynamic = shape.hasAdditionalProps && definition?.remoteOptions !== true;
     if (!isDynamic && definition?.remoteOptions !== true) throw withoutOptions(prop, shape, definition);
     return this.#inTurn(owner, async () => {

@@ -20,7 +20,7 @@ forEachStore((fixture) => {
   const ann = { ownerId: 'o_1', userId: 'u_ann', readableOwners: ['u_ann', 'o_1'] };
   const bob = { ownerId: 'o_1', userId: 'u_bob', readableOwners: ['u_bob', 'o_1'] };
 
-  test('code that is asked about its props has 30 seconds, since somebody waits; its hooks have as long as runs', async () => {
+  test('code that is asked about its props has 30 seconds, since a user waits; its hooks have as long as runs', async () => {
     using parts = new DeployerFixture(fixture.store);
     const deadlines: Record<string, number> = {};
     parts.answer = (name, { call, deadlineMs }) => {
@@ -131,7 +131,7 @@ forEachStore((fixture) => {
     assert.equal((await findSource(fixture.store.read, source.id))?.state, 'active');
   });
 
-  test('changing or deleting an account makes every node load the sources that use it anew, and no others', async () => {
+  test('changing or deleting an account makes every node reload the sources that use it, and no others', async () => {
     using parts = new DeployerFixture(fixture.store);
     const { store, deployer, accountTools } = parts;
     const component = await parts.component({ configurableProps: [app] });
@@ -190,7 +190,7 @@ forEachStore((fixture) => {
     assert.deepEqual(seen, [{ $auth: { token: 'first' } }, { $auth: { token: 'second' } }]);
   });
 
-  test('a secret whose data key is lost can be given anew or the source deleted, and is not silently dropped', async () => {
+  test('a secret whose data key is lost can be given again or the source deleted, and is not silently dropped', async () => {
     using parts = new DeployerFixture(fixture.store);
     const { store, deployer } = parts;
     const component = await parts.component({ configurableProps: [secret, mood] });
@@ -276,7 +276,7 @@ forEachStore((fixture) => {
     });
   });
 
-  test('an error that code of a source leaves behind after its runs is told without secrets', async () => {
+  test('an error that code of a source leaves behind after its runs is reported without secrets', async () => {
     using parts = new DeployerFixture(fixture.store);
     const component = await parts.component({ configurableProps: [secret] });
     const configured_props = { token: 'opensesame-1' };

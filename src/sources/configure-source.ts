@@ -39,7 +39,7 @@ export interface Configured {
 interface Subject {
   source: SourceTable;
   component: ComponentTable;
-  /** Who asks: accounts of theirs may be put in, those of other people not. */
+  /** The caller: their own accounts may be used, those of other users not. */
   callerId: string;
 }
 
@@ -79,7 +79,7 @@ export class SourceConfigurer {
     const sealed = sealedNames(source);
     const masked = [...sealed, ...definitions.filter(isSecretProp).map(({ name }) => name)];
     const before = await openValues(this.#context.sealer, source).catch((error: unknown) => {
-      // Secrets that are lost can be given anew, but not kept.
+      // Secrets that are lost can be given again, but not kept.
       if (!isLost(error) || given === undefined || masked.some((name) => given[name] === maskedSecret))
         throw error;
       return {} as ConfiguredProps;
@@ -92,7 +92,7 @@ export class SourceConfigurer {
       unknown: given === undefined ? 'drop' : 'refuse',
       // What was secret stays so, also when new code does not say that it is.
       sealed: sealed.filter((name) => values[name] === before[name]),
-      // Somebody else's account may stay only where it is put to the use that its owner saw.
+      // An account of another owner may stay only where it is put to the use that its owner saw.
       kept: isSame ? accounts : [],
       refused: isSame ? [] : accounts,
     });
@@ -105,7 +105,7 @@ export class SourceConfigurer {
       unknown: 'refuse' | 'drop';
       /** Props to seal whatever their definition says. */
       sealed: readonly string[];
-      /** Accounts that may be used besides those of the source's owner and of the caller. */
+      /** Accounts that may be used in addition to those of the source's owner and of the caller. */
       kept: readonly SourceAccount[];
       /** Accounts in use that are not the caller's to put in. */
       refused: readonly SourceAccount[];

@@ -20,7 +20,7 @@ import { accountsOf, findSource, takeOverChange } from './source-store.ts';
 type Gate = PromiseWithResolvers<void>;
 
 forEachStore((fixture) => {
-  test('a hook that no process was free for is answered with 503 overloaded, and nothing is changed', async () => {
+  test('a hook without a free process is answered with 503 overloaded, and nothing is changed', async () => {
     using parts = new DeployerFixture(fixture.store);
     const { deployer } = parts;
     const component = await parts.component();
@@ -34,7 +34,7 @@ forEachStore((fixture) => {
     await assert.rejects(deployer.create(reference, me), { name: 'CallerError', code: 'hook_failed' });
   });
 
-  test('what a removed source emitted goes with it, the rest of very much by a job that survives a crash', async () => {
+  test('the events of a removed source are removed with it, very many by a job that survives a crash', async () => {
     const { store } = fixture;
     using parts = new DeployerFixture(store);
     const component = await parts.component();
@@ -63,7 +63,7 @@ forEachStore((fixture) => {
 
   const remove = { ignoreHookErrors: false };
 
-  /** Sweeps until what a dead node left is undone. */
+  /** Sweeps until the changes of a dead node are undone. */
   async function undoAll(parts: DeployerFixture): Promise<void> {
     await parts.deployer.undoAbandoned();
     if (fixture.dialect === 'sqlite') return;
@@ -244,14 +244,14 @@ forEachStore((fixture) => {
       parts.storeFails = () => false;
       calls.length = 0;
       await deployer.undoAbandoned();
-      // Whatever has run since the mark was set, the code that may be set up elsewhere is taken down first.
+      // Whatever ran since the mark was set, code that may be set up elsewhere is deactivated first.
       const current = failing === 'activate new' ? 'new' : 'old';
       assert.deepEqual(calls, [`deactivate ${current}`, 'activate old']);
       assert.deepEqual(await stateOf(source.id), asItWas);
     });
   }
 
-  test('a change whose last write fails takes down what activate has set up, and activates what was', async () => {
+  test('a change whose last write fails deactivates the new code, and activates the old code again', async () => {
     using parts = new DeployerFixture(fixture.store);
     const { deployer, calls } = parts;
     const source = await makeTicking(parts);
@@ -262,7 +262,7 @@ forEachStore((fixture) => {
     assert.deepEqual(await stateOf(source.id), asItWas);
   });
 
-  test('a removal that the store fails after deactivate leaves an active source, and can be asked for again', async () => {
+  test('a removal that the store fails after deactivate leaves an active source, and can be requested again', async () => {
     using parts = new DeployerFixture(fixture.store);
     const { deployer, calls } = parts;
     const source = await makeTicking(parts);
@@ -280,7 +280,7 @@ forEachStore((fixture) => {
   });
 
   for (const hook of ['deactivate old', 'activate new'] as const) {
-    test(`a process that dies while ${hook} runs: the next one puts back what was, and the dead one cannot write any more`, async () => {
+    test(`a process that dies while ${hook} runs: the next one restores the source, and the dead one can no longer write`, async () => {
       using dead = new DeployerFixture(fixture.store, 'node_dead');
       using next = new DeployerFixture(fixture.store, 'node_next');
       const source = await makeTicking(dead);
@@ -304,7 +304,7 @@ forEachStore((fixture) => {
       blocked.resolve();
       await assert.rejects(lost, { code: 'conflict' });
       assert.deepEqual(await stateOf(source.id), asItWas);
-      // What the dead one has set up after all, it takes down again.
+      // If the dead one has set up its code after all, it deactivates it again.
       const itsOwn = hook === 'activate new' ? ['activate new', 'deactivate new'] : [];
       assert.deepEqual(dead.calls, ['deactivate old', ...itsOwn]);
       await next.deployer.update(source.id, changed, me);
@@ -312,7 +312,7 @@ forEachStore((fixture) => {
     });
   }
 
-  test('a change that a living node is at is left alone, and refuses others', async () => {
+  test('a change of a living node is left alone, and refuses others', async () => {
     using busy = new DeployerFixture(fixture.store, 'node_busy');
     using other = new DeployerFixture(fixture.store, 'node_other');
     const source = await makeTicking(busy);
@@ -331,7 +331,7 @@ forEachStore((fixture) => {
     await busy.deployer.undoAbandoned();
     if (fixture.dialect === 'postgres') {
       await other.deployer.undoAbandoned();
-      // A clock that is wrong says nothing about the lease, which is in the time of the database.
+      // A wrong clock does not affect the lease, which is in the time of the database.
       other.aheadMs = 61_000;
       await other.deployer.undoAbandoned();
       other.aheadMs += 10_000;
@@ -391,7 +391,7 @@ forEachStore((fixture) => {
     await assert.rejects(lost, { code: 'conflict' });
   });
 
-  test('a removal or creation that another process has taken over removes nothing any more', async () => {
+  test('a removal or creation that another process has taken over removes nothing', async () => {
     const { store } = fixture;
     for (const hook of ['deactivate', 'activate']) {
       using lost = new DeployerFixture(store, 'node_lost');
@@ -430,7 +430,7 @@ forEachStore((fixture) => {
     }
   });
 
-  test('sources of an older version keep the accounts they use, and creations it did not end are removed', async () => {
+  test('sources of an older version keep the accounts they use, and its unfinished creations are removed', async () => {
     const place = await createStoreLocation(fixture.dialect);
     try {
       const old = await place.open({ migrations: migrations.slice(0, 1) });

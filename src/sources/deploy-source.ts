@@ -42,7 +42,7 @@ export type ConfiguredSource = Pick<Deployment, 'source' | 'definitions'>;
  * fails leaves no trace, a change that fails leaves the source as it was, a removal whose hook fails removes nothing.
  *
  * Before the first hook of a change its source is marked with it, with what it was before; the write that ends the
- * change clears the mark. A mark that nobody is at (its process died, the store failed in between) is undone: at start,
+ * change clears the mark. An abandoned mark (its process died, the store failed in between) is undone: at start,
  * by a sweep, and before the next change. Only who holds the mark writes the source. Changes of one source take turns.
  */
 export class SourceDeployer {
@@ -83,7 +83,7 @@ export class SourceDeployer {
     this.#turns.stop();
   }
 
-  /** Undoes changes that nobody is at any more. Never rejects: what cannot be undone now is tried again. */
+  /** Undoes abandoned changes. Never rejects: what cannot be undone now is tried again. */
   undoAbandoned(): Promise<void> {
     return this.#turns.undoAbandoned();
   }
@@ -137,7 +137,7 @@ export class SourceDeployer {
         return { source: active, definitions: configured.definitions };
       } catch (error) {
         await this.#steps.attempt('source.creation-not-undone', id, async () => {
-          // What `activate` has set up elsewhere would go on calling an endpoint that is gone.
+          // What `activate` has set up elsewhere would continue to call an endpoint that is gone.
           if (isActivated && deployment !== undefined) await this.#runs.runHook(deployment, 'deactivate');
           await this.#steps.erase(source);
         });
@@ -154,7 +154,7 @@ export class SourceDeployer {
       const isReference = [change.component_id, change.component_code, change.component_url, change.key].some(
         (value) => value !== undefined,
       );
-      // Whoever may change the source may go on with its code, also where they could not use that for another one.
+      // A user who may change the source may keep its code, even if they could not use that code for another source.
       const keepsCode = !isReference || change.component_id === source.component_id;
       const target = keepsCode ? component : await this.#resolver.resolve(change, owner);
       shapeOfSource(target);
@@ -240,7 +240,7 @@ export class SourceDeployer {
     });
   }
 
-  /** Order: `deactivate`, remove. Throws `hook_failed` and removes nothing when the hook fails, unless told to. */
+  /** Order: `deactivate`, remove. Throws `hook_failed` and removes nothing when the hook fails, unless `ignoreHookErrors` is set. */
   async remove(id: string, options: { ignoreHookErrors: boolean }): Promise<void> {
     await this.#turns.inTurn(id, async () => {
       const { ignoreHookErrors } = options;
@@ -267,7 +267,7 @@ export class SourceDeployer {
 
   /**
    * The slug is taken in the same transaction; when two creations race for one, the loser takes the next. A source
-   * whose caller names neither is called as its slug, so that two of one component can be told apart.
+   * whose caller names neither is called as its slug, so that two of one component can be distinguished.
    */
   async #insert(
     draft: SourceTable,

@@ -24,13 +24,13 @@ export interface Deployment {
   props: Record<string, unknown>;
   /** Static and dynamic definitions differ only when additionalProps returned some. */
   dynamicProps: Record<string, unknown> | undefined;
-  /** Names this state of code, props and credentials: code is evaluated anew for another one. */
+  /** Names this state of code, props and credentials: code is evaluated again for another one. */
   revision: string;
-  /** Whose code it may share processes with. */
+  /** The trust domain whose code it may share processes with. */
   trustDomain: string;
   /** Accounts whose credentials are in `props`. */
   accountIds: string[];
-  /** From then on (epoch ms) credentials are to be asked for again; null: they are good until they are changed. */
+  /** The time (epoch ms) from which credentials must be read again; null: they are valid until they are changed. */
   freshUntilMs: number | null;
   /** Replaces known secret values in whatever leaves the run. */
   redact: (text: string) => string;
@@ -50,7 +50,7 @@ export function mergedDefinitions(shape: ComponentShape, dynamicProps: string | 
   const dynamic = JSON.parse(dynamicProps) as Record<string, PropDefinition>;
   const names = new Set(shape.configurableProps.map((definition) => definition.name));
   return [
-    // A whole definition: of one that has another type now, nothing of the old one holds.
+    // A whole definition: nothing of the old one is valid for another type.
     ...shape.configurableProps.map((definition) => {
       const { name } = definition;
       const changed = Object.hasOwn(dynamic, name) ? dynamic[name] : undefined;

@@ -5,7 +5,7 @@ export function unknownEndpoint(): CallerError {
   return new CallerError('unknown_endpoint', 'there is no active endpoint at this URL');
 }
 
-/** What a caller is told whose request was taken and then deleted with its source or workflow. */
+/** The error for a caller whose request was accepted and then deleted with its source or workflow. */
 export function endpointRemoved(kind: 'source' | 'workflow'): CallerError {
   return new CallerError(
     'endpoint_removed',

@@ -2,7 +2,7 @@ import { CallerError, UnavailableError } from '#lib/errors.ts';
 import type { CallOutcome } from '#runner/call-outcome.ts';
 
 /**
- * What a caller is told of a hook (or additionalProps) that did not finish: `hook_failed` with its error and last lines
+ * The error for the caller when a hook (or additionalProps) did not finish: `hook_failed` with its error and last lines
  * when the code is at fault, UnavailableError `overloaded` when the service could not run it to its end.
  */
 export function hookError(

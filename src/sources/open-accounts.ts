@@ -12,15 +12,15 @@ export type CredentialsFor = (
   usedBy: string | null,
 ) => Promise<Pick<OpenedAccount, 'credentials' | 'freshUntilMs'>>;
 
-/** What account props stand for. */
+/** The accounts of account props. */
 export interface OpenedAccounts {
   /** By prop. */
   credentials: Map<string, Record<string, unknown>>;
-  /** From then on (epoch ms) they are to be asked for again; null: they are good until they are changed. */
+  /** The time (epoch ms) from which they must be read again; null: they are valid until they are changed. */
   freshUntilMs: number | null;
 }
 
-/** Throws as `open` does; an account that is not there, or may not be used any more, with its prop and app. */
+/** Throws as `open` does; the error of an account that is gone, or may no longer be used, names its prop and app. */
 export async function openAccounts(
   open: CredentialsFor,
   accounts: readonly { prop: string; accountId: string }[],

@@ -21,7 +21,7 @@ import { accountProps, maskedSecret, runtimeProps, undefinedProps } from './sour
 /** A component that is not deployed, with the values it has so far: ready to be asked something. */
 export interface OpenedComponent {
   bundle: Bundle;
-  /** Static ones, then those that were given besides. */
+  /** The static ones, then the additional ones. */
   definitions: PropDefinition[];
   /** What `this.<prop>` is made from, credentials included: never stored, never logged. */
   props: Record<string, unknown>;
@@ -78,7 +78,7 @@ export async function openComponent(
   };
 }
 
-/** Those that were given and are not static, and an app for each account that stands where nothing is defined. */
+/** The given definitions that are not static, and an app for each account in the place of an undefined prop. */
 function dynamicDefinitions(
   configurableProps: readonly PropDefinition[],
   { values, dynamicProps }: { values: ConfiguredProps; dynamicProps: readonly PropDefinition[] },

@@ -49,7 +49,7 @@ test('an option without a label is called what its value is, one without a value
   );
 });
 
-test('nothing is no options, whatever kind of nothing, and what is no list is told apart', () => {
+test('nothing is no options, whatever kind of nothing, and what is no list is distinguished', () => {
   for (const nothing of [undefined, null, false, '', []])
     assert.deepEqual(readOptions(nothing), { options: [], stringOptions: null, context: {} });
   assert.deepEqual(readOptions({ context: { done: true } }), {

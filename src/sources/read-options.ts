@@ -35,7 +35,7 @@ export function readOptions(answer: unknown): PropOptions | undefined {
   };
 }
 
-/** Options are often asked for with `?.` of something that is not there, or with `&&`. */
+/** Code often computes options with `?.` of a missing value, or with `&&`. */
 function isNothing(answer: unknown): boolean {
   return answer === undefined || answer === null || answer === false || answer === '' || answer === 0;
 }

@@ -25,7 +25,7 @@ export interface InvocationEnd {
   /** The job that ends with it. None for hooks, and for a job that ended before its row was written. */
   job?: { id: string; attempts: number };
   sourceId: string;
-  /** Whose turn this node must have; absent: nobody's. */
+  /** The lane that this node must hold; absent: none. */
   lane?: string;
   emission: Emission;
   /** Component db: JSON text by key. */
@@ -79,8 +79,8 @@ export function settleInvocations(options: {
       const jobs = fresh.flatMap((end) => (end.job === undefined ? [] : [end.job]));
       const asked = fresh.map((end) => end.emission);
       const prefetch = prefetchSubscribers(router, asked);
-      // All in one wait for the store. That emitters are locked before it is asked who wants their events matters to
-      // whoever subscribes from a certain event on: it takes the same lock.
+      // All in one wait for the store. Emitters are locked before the look-up of their subscribers, for
+      // listeners that subscribe from a certain event on: subscribing takes the same lock.
       const { ended, emitters, subscribers } = await store.ask(tx, {
         ended: jobs.length === 0 ? undefined : settleJobsQuery(store, tx, { node, jobs }),
         emitters: lockEmittersOf(store, tx, asked),
@@ -163,7 +163,7 @@ export function settleInvocations(options: {
   };
 }
 
-/** Of the lanes that `ends` need, those that this node has, and keeps until the transaction ends. */
+/** Returns those of the lanes that `ends` need which this node has, and keeps until the transaction ends. */
 async function keepTurns(
   store: Dialect,
   tx: Tx,

@@ -15,7 +15,7 @@ const kept = [
   'endpoint_key',
 ] as const;
 
-/** What a source goes back to when its change does not succeed. */
+/** The state that a source returns to when its change fails. */
 export type BeforeChange = Pick<SourceTable, (typeof kept)[number]> & { accounts: SourceAccount[] };
 
 /** `before_change` of a source: secrets stay sealed in it. */

@@ -15,11 +15,11 @@ const laneIdleMs = 60_000;
 export interface Lane {
   sourceId: string;
   deployment: Promise<Deployment> | undefined;
-  /** Of the deployment, once it is loaded. */
+  /** The expiry of the deployment's tokens, once it is loaded. */
   freshUntilMs: number | null;
   db: Record<string, string> | undefined;
   epoch: number;
-  /** One run at a time, or as many as the source has asked for. */
+  /** One run at a time, or as many as the source's concurrency. */
   turns: Slots;
   unsettled: Set<Promise<unknown>>;
   waiting: number;
@@ -108,7 +108,7 @@ export class SourceLanes {
     lane.db = undefined;
   }
 
-  /** Credentials changed: sources that run with them start anew with the next run. */
+  /** Credentials changed: sources that run with them are loaded again for the next run. */
   forgetAccount(accountId: string): void {
     for (const lane of this.#bySource.values()) {
       lane.deployment

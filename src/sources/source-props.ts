@@ -143,7 +143,7 @@ export function viewProps(
 /** Shown in place of a secret prop; sent back, it means "unchanged". */
 export const maskedSecret = '••••••••';
 
-/** Values sent back as they were answered: masked secrets keep what is there. */
+/** For values that are sent back as they were returned: masked secrets keep their present value. */
 export function keepMaskedSecrets(
   secretNames: readonly string[],
   values: ConfiguredProps,

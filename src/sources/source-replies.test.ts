@@ -8,7 +8,7 @@ import { SourceReplies } from './source-replies.ts';
 
 describe('the reply of a run on another node', () => {
   forEachStore((fixture) => {
-    test('a caller whose job is gone without a reply is told so, not left waiting', async () => {
+    test('a caller whose job is gone without a reply gets an error, and is not left waiting', async () => {
       const replies = new SourceReplies({
         ...{ store: fixture.store, node: 'node_1', clock: systemClock, logger: silentLogger },
         ...{ pollMs: 10, goneMs: 0 },

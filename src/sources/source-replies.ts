@@ -9,16 +9,16 @@ import { deleteReplies, findReplies, goneJobs, insertReply, pruneReplies } from 
 
 /** Default of `pollMs`: the safety net for a lost notification. */
 const defaultPollMs = 1_000;
-/** Default of `goneMs`: a job that is gone for so long without a reply had none. */
+/** Default of `goneMs`: a job that has been gone for this long without a reply had none. */
 const defaultGoneMs = 2_000;
 const pruneEveryMs = 60_000;
-/** Nobody waits for longer: the longest run, and the longest wait for its turn. */
+/** No caller waits for longer: the longest run, and the longest wait for its turn. */
 const keptMs = 3_600_000;
 const prunedMax = 1_000;
 
 /**
  * Brings what a run answers to the node where the caller waits, when the turn of its source is another node's: through the store, since
- * nodes know each other only there. What cannot be brought is missed by the caller, who is told so in time; the run is as it was.
+ * nodes know each other only there. When a reply cannot be brought, the caller gets an error in time; the run is not affected.
  */
 export class SourceReplies {
   readonly #store: Store;
@@ -69,7 +69,7 @@ export class SourceReplies {
     this.#pruner.start();
   }
 
-  /** Who waits here is told that the run goes on elsewhere. */
+  /** Callers that wait here get the error that the run continues elsewhere. */
   stop(): void {
     clearInterval(this.#poll);
     void this.#pruner.stop();

@@ -25,7 +25,7 @@ export async function findReplies(
     .execute();
 }
 
-/** Of these jobs those that are neither waiting nor running any more, nor set aside. */
+/** Those of these jobs that are neither waiting nor running, nor set aside. */
 export async function goneJobs(db: Db, jobIds: readonly string[]): Promise<Set<string>> {
   if (jobIds.length === 0) return new Set();
   const rows = await db
@@ -44,7 +44,7 @@ export async function deleteReplies(tx: Tx, jobIds: readonly string[]): Promise<
     .execute();
 }
 
-/** Of answers that nobody came for: those older than `beforeMs`, at most `limit`. */
+/** Removes replies that no caller fetched: those older than `beforeMs`, at most `limit`. */
 export async function pruneReplies(tx: Tx, beforeMs: number, limit: number): Promise<void> {
   const old = tx
     .selectFrom('source_replies')

@@ -135,7 +135,7 @@ export async function insertSource(
 export type WriteGuard = { revision: number } | { changeId: string };
 
 /**
- * Writes a source, what it is found by, and, where given, which accounts it uses and its timers, all of them anew. Answers the revision it
+ * Writes a source and its look-up rows, and replaces, where given, its accounts and its timers. Returns the revision it
  * has now, undefined when another change came first; `raise` makes it another one.
  */
 export async function updateSource(
@@ -192,7 +192,7 @@ function isAsExpected(where: ExpressionBuilder<Tables, 'sources'>, guard: WriteG
     : where.and([where('change_id', 'is', null), where('revision', '=', guard.revision)]);
 }
 
-/** Hands the change under way to another node (or to the same, for a new try). False when it is over, or somebody's. */
+/** Hands the change under way to another node (or to the same, for a new try). False when it is over, or another node has it. */
 export async function takeOverChange(
   tx: Tx,
   change: { sourceId: string; from: string; to: string; node: string },
@@ -212,7 +212,7 @@ const keysRemovedMax = 10_000;
 /**
  * Removes a source, its timers, what waits for it, its state and its events (those beyond a first batch by a job).
  * In the order in which schedules and runs lock the same rows (timers, jobs, emitter, db), so that none waits for another.
- * Answers false, with nothing removed, when another change came first.
+ * Returns false, with nothing removed, when another change came first.
  */
 export async function deleteSource(
   store: Pick<Store, 'notify'>,
@@ -298,7 +298,7 @@ export async function slugsLike(db: Db, ownerId: string, prefix: string): Promis
   return new Set(rows.map((row) => row.name_slug));
 }
 
-/** The rows in which sources, and steps of workflows, keep their `$.service.db`; those that are there stay as they are. */
+/** The rows in which sources, and steps of workflows, keep their `$.service.db`; existing ones stay as they are. */
 export async function ensureComponentDbs(
   tx: Tx,
   keepers: readonly { id: string; ownerId: string }[],

@@ -37,7 +37,7 @@ describe('requests that wait for their source', () => {
       assert.equal(await waiting.admit('dc_1', 1), true, 'those that were worked off leave room');
     });
 
-    test('are counted once for all that come meanwhile, and anew when the clock has stepped back', async () => {
+    test('are counted once for all that come meanwhile, and again when the clock has stepped back', async () => {
       let counts = 0;
       const read = new Proxy(fixture.store.read, {
         get(target, name) {

@@ -15,7 +15,7 @@ interface Count {
   bytes: number;
 }
 
-/** How much waits for each source (or workflow) that is asked for more runs than it makes. */
+/** The waiting runs of each source (or workflow) that gets more requests than it can run. */
 export class WaitingRuns {
   readonly #limiter: BacklogLimiter<number>;
 

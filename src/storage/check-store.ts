@@ -7,7 +7,7 @@ import { asStoreError } from './store-errors.ts';
 const faultsMax = 20;
 
 /**
- * Reads all of the embedded store and compares every index with its table. Answers what is wrong, in SQLite's words; undefined:
+ * Reads all of the embedded store and compares every index with its table. Returns the problems, in SQLite's words; undefined:
  * there is no store. A service may be running on it: the write-ahead log grows by what is written meanwhile.
  */
 export async function checkSqliteStore(folder: string): Promise<string[] | undefined> {

@@ -60,7 +60,7 @@ describe('a connection that is lost at a commit', { skip: postgresSkip() }, () =
     await store.writes.submit(insertEmitter, 'three');
   });
 
-  test('and a database that was started again meanwhile: nobody can say, and nothing is promised', async () => {
+  test('a database that was restarted meanwhile: the outcome is unknown, and nothing is promised', async () => {
     const cut = proxy.cutAt('commit', 'after');
     const write = store.writes.submit(insertEmitter, 'four');
     const refused = assert.rejects(write, { code: 'outcome_unknown', message: /may have been accepted/ });

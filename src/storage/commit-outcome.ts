@@ -15,13 +15,13 @@ export interface TransactionId {
   server: string;
 }
 
-/** How long a caller waits for the database to come back and say what became of a commit. */
+/** How long a caller waits for the database to come back and report the outcome of a commit. */
 const outcomeWaitMs = 10_000;
 const askAgainMs = 100;
 /** For one question, and for the connection that it is asked on. */
 const askTimeoutMs = 5_000;
 
-/** Of several statements in one message the driver answers a list; Kysely takes the result of the last. */
+/** For several statements in one message the driver returns a list; Kysely takes the result of the last. */
 export function answerLast(client: pg.ClientBase): void {
   const query = client.query.bind(client) as (text: string, values?: unknown[]) => Promise<unknown>;
   Object.assign(client, {
@@ -37,8 +37,8 @@ export function isOutcomeUnknown(error: unknown): boolean {
 }
 
 /**
- * What became of a transaction whose commit was not answered, asked on another connection as soon as there is one. Throws
- * `outcome_unknown` when that cannot be said in time, or when another server answers.
+ * The outcome of a transaction whose commit was not answered, read on another connection as soon as there is one. Throws
+ * `outcome_unknown` when it cannot be read in time, or when another server answers.
  */
 export async function readOutcome(
   hosts: DatabaseHosts,

@@ -13,7 +13,7 @@ describe('the clock of a node on a shared database', () => {
   let machine: TestClock;
   let monotonicMs: number;
   let databaseOffsetMs: number;
-  /** Of each round trip to come: to the database and back. Empty: no time at all. */
+  /** The times of each round trip to come: to the database and back. Empty: none takes time. */
   let trips: [number, number][];
   let logged: string[];
   let asked: number;

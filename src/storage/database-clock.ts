@@ -107,7 +107,7 @@ export class DatabaseClock implements Clock {
     try {
       this.#apply(await this.#compare(this.#readDatabaseMs));
     } catch (error) {
-      // It goes on by the monotonic clock, which is good for hours; the next look tries again.
+      // The clock continues by the monotonic clock, which is exact enough for hours; the next check tries again.
       this.#logger.warn({ error: toError(error).message }, 'clock.check-failed');
     }
   }

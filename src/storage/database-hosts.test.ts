@@ -79,7 +79,7 @@ describe('a database on two hosts', { skip: postgresSkip() }, () => {
     await snapshot?.close();
   });
 
-  test('that takes no writes anywhere is unavailable, and a wrong password is told as one', async () => {
+  test('a database that takes no writes on any host is unavailable, and a wrong password is reported as one', async () => {
     await setWritable(0, false);
     await waitFor(() =>
       new DatabaseHosts(url, patience).find().then(
@@ -93,7 +93,7 @@ describe('a database on two hosts', { skip: postgresSkip() }, () => {
     await assert.rejects(wrong.find(), { code: '28P01' });
   });
 
-  test('fails over when its host dies: writes, reads and notifications go on at the other, by themselves', async () => {
+  test('fails over when its host dies: writes, reads and notifications continue on the other, by themselves', async () => {
     const store = await openPostgresStore({ url, logger: silentLogger, patience });
     try {
       await write(store, 'first-0');

@@ -3,13 +3,13 @@ import { readDatabaseUrl } from '#config/database-url.ts';
 import { toError, UnavailableError } from '#lib/errors.ts';
 import { asStoreError } from './store-errors.ts';
 
-/** Asked of a host that was found, before anything else; what a standby, or a demoted primary, answers is `on`. */
+/** The first query to a host that was found; a standby, or a demoted primary, answers `on`. */
 const readOnlyQuestion = 'show transaction_read_only';
 
 /**
  * Which host of a database connections go to. One host needs no search. Of several, the first that answers and takes
  * writes, asked all at the same time, is the one for all connections until one of them fails or is refused a write: so
- * a failover costs one search, and two hosts that both take writes are not used at once by one process.
+ * a failover costs one search, and one process never uses two hosts that both take writes.
  */
 export class DatabaseHosts {
   readonly urls: readonly string[];
@@ -95,7 +95,7 @@ type ConnectCallback = ((error: Error) => void) | ((error: null, client: pg.Clie
 export function clientOf(hosts: DatabaseHosts): typeof pg.Client {
   if (!hosts.hasChoice) return pg.Client;
   return class extends pg.Client {
-    // The driver's pool calls it with a callback, everybody else without.
+    // The driver's pool calls it with a callback, all other callers without.
     override connect(): Promise<pg.Client>;
     override connect(callback: ConnectCallback): void;
     override connect(callback?: ConnectCallback): Promise<pg.Client> | undefined {

@@ -3,8 +3,8 @@ import { sql } from 'kysely';
 import type { Tx } from './database.ts';
 
 /**
- * What differs between the two databases, as questions. Outside `storage` every decision asks one of these; the name is
- * for people to read.
+ * The differences between the two databases, as properties. Outside `storage` every decision reads one of these; the name is
+ * only for display and for keys of caches.
  */
 export interface Dialect {
   readonly name: 'sqlite' | 'postgres';
@@ -13,7 +13,7 @@ export interface Dialect {
    * leases between nodes are rows of the store, in the time of the database.
    */
   readonly isShared: boolean;
-  /** One transaction at a time writes: what it has read, nobody changes before it commits. */
+  /** One transaction at a time writes: no other can change what it has read before it commits. */
   readonly hasOneWriter: boolean;
   readonly hasLateralJoins: boolean;
   /** The parameter at a position, from 1, in the text of a statement; with `type`, of that type where the text alone does not say. */

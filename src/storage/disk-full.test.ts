@@ -60,7 +60,7 @@ test('on a full disk writes are refused as storage_full, what was acknowledged i
       assert.ok(ids.length > 50, `only ${ids.length} writes before the disk was full`);
       assert.ok(refusal instanceof UnavailableError, String(refusal));
       assert.equal(refusal.code, 'storage_full');
-      // It stays refused, for every way of writing, and reading goes on.
+      // The store continues to refuse every way of writing, and reads still work.
       await assert.rejects(
         store.transaction((tx) => insertEmitter.run(tx, ['refused'])),
         { code: 'storage_full' },

@@ -56,7 +56,7 @@ describe('group commit', () => {
       );
     });
 
-    test('a write that nobody waits for goes with the next batch, and alone when none comes; drain waits for it', async () => {
+    test('a write that no caller waits for goes with the next batch, and alone when none comes; drain waits for it', async () => {
       batches.length = 0;
       const { writes } = fixture.store;
       const patient = writes.submitLazily(insertEmitters, { id: 'patient' });
@@ -104,7 +104,7 @@ describe('group commit', () => {
       assert.deepEqual(await emitterIds(fixture.store), ['there', 'x', 'y']);
     });
 
-    test('nothing is lost and nothing doubled when many submit at once and go on submitting', async () => {
+    test('nothing is lost and nothing doubled when many callers submit simultaneously and keep submitting', async () => {
       const callers = 64;
       const each = 25;
       await Promise.all(

@@ -5,7 +5,7 @@ import type { Tx } from './database.ts';
 
 /**
  * A kind of write that can be done for many callers at once, in a bounded number of statements. `run` gets the items
- * in the order they were submitted and answers one result for each, in that order.
+ * in the order they were submitted and returns one result for each, in that order.
  */
 export interface BatchWrite<Item, Result> {
   readonly name: string;
@@ -41,12 +41,12 @@ const batchMax = 256;
 const batchBytesMax = 16 * 1024 * 1024;
 /** How long a lazy write waits for a batch of others to go with. */
 const lazyFlushMs = 5;
-/** When a batch takes longer than this to fail, the store does not answer: the writes queued behind it are refused at once. */
+/** When a batch takes longer than this to fail, the store does not answer: the writes queued behind it are refused immediately. */
 const slowFailureMs = 2_000;
 
 /**
  * Writes that arrive together share one transaction and one fsync. One batch is under way at a time; what arrives
- * meanwhile forms the next one, so batches grow with load and a lone write waits for nobody. Order: items of one kind
+ * meanwhile forms the next one, so batches grow with load and a single write does not wait. Order: items of one kind
  * commit in the order they were submitted. A batch that fails for a reason of one item is run again item by item,
  * so a bad item never takes others with it.
  */
@@ -97,7 +97,7 @@ export class GroupCommit {
       state: 'waiting',
       isUrgent,
     };
-    // A lone item is taken whatever its size.
+    // A single item is taken whatever its size.
     const isTooMuch = this.#pendingBytes > 0 && this.#pendingBytes + pending.bytes > pendingBytesMax;
     if (this.#pending.length >= pendingMax || isTooMuch) {
       pending.state = 'taken';
@@ -153,7 +153,7 @@ export class GroupCommit {
     this.#lazyFlush = undefined;
     do {
       // Two turns of the loop: whatever else they bring shares the batch. With one, batches were a fifth smaller, and
-      // a request cost 10 % more CPU at 16 in flight; a lone write does not notice.
+      // a request cost 10 % more CPU at 16 in flight; a single write is not slower.
       await new Promise(setImmediate);
       await new Promise(setImmediate);
       const batch = this.#takeBatch();

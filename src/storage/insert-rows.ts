@@ -13,7 +13,7 @@ export interface RowInsert<T extends keyof Tables> {
 /** Rows in one statement: with the widest table far below the parameter limit of SQLite (32,766). */
 export const rowsPerInsert = 500;
 
-/** Statement texts, by insert and row count: building them anew for each commit was 5 % of the service's CPU. */
+/** Statement texts, by insert and row count: building them for each commit took 5 % of the service's CPU. */
 const texts = new WeakMap<object, Map<string, string>>();
 
 /** The statements (one for `rowsPerInsert` rows) that insert the rows, for `Store.defer`. */

@@ -13,7 +13,7 @@ export class FolderLockedError extends Error {
 
 /**
  * Holds the data folder for this process until the returned function is called. The lock is the operating system's (an
- * exclusive transaction on a file of its own), so it goes with the process, however that dies, and never needs a person
+ * exclusive transaction on a file of its own), so the lock ends with the process, however that dies, and never needs an operator
  * to remove it. Throws `FolderLockedError` with the process that has it.
  */
 export function lockFolder(folder: string): () => void {

@@ -53,7 +53,7 @@ export const migrations: readonly Migration[] = [
   variablesMigration,
 ];
 
-/** The store was written by a newer version, or its history differs: going on could destroy data. */
+/** The store was written by a newer version, or its history differs: continuing could destroy data. */
 export class SchemaError extends Error {
   override name = 'SchemaError';
 }

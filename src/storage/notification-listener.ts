@@ -91,7 +91,7 @@ export class NotificationListener {
     this.#again = setTimeout(() => {
       this.start().then(
         () => {
-          // Whatever was told meanwhile was missed: everybody looks once.
+          // Notifications sent meanwhile were missed, so every listener looks once.
           for (const channel of notifyChannels) this.#tell(channel, '');
         },
         (cause: unknown) => {
@@ -102,7 +102,7 @@ export class NotificationListener {
   }
 }
 
-/** Who only listens cannot tell a quiet server from one that is gone. What fails shows as the error of the client. */
+/** A client that only listens cannot tell a quiet server from one that is gone. A failed ping shows as an error of the client. */
 function pingRegularly(client: pg.Client, ms: number): NodeJS.Timeout {
   let waiting = false;
   return setInterval(() => {

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Store } from './store.ts';
 
-/** Longer than this and the store is not there for anybody. */
+/** A store that takes longer than this to answer counts as unreachable. */
 const pingTimeoutMs = 3000;
 
 /** Resolves when the store answers a trivial query and takes writes; rejects when it does not in time. */

@@ -12,8 +12,8 @@ import type { DatabaseHosts } from './database-hosts.ts';
 import { asStoreError } from './store-errors.ts';
 
 /**
- * Kysely on PostgreSQL, with what the connection throws told apart where it is thrown: a reader outside a transaction
- * meets the same `UnavailableError` as a writer, and an error of the work inside a transaction is never taken for one.
+ * Kysely on PostgreSQL, with errors of the connection classified where they are thrown: a reader outside a transaction
+ * gets the same `UnavailableError` as a writer, and an error of the work inside a transaction never becomes one.
  */
 export class StorePostgresDialect extends PostgresDialect {
   readonly #hosts: DatabaseHosts;
@@ -30,7 +30,7 @@ export class StorePostgresDialect extends PostgresDialect {
 
 class StoreConnection implements DatabaseConnection {
   readonly inner: DatabaseConnection;
-  /** Of the transaction under way. */
+  /** The id of the transaction under way. */
   transaction: TransactionId | undefined;
 
   constructor(inner: DatabaseConnection) {
@@ -83,7 +83,7 @@ class StoreDriver implements Driver {
     }
   }
 
-  /** When the answer is lost, whoever wrote waits until it is known what became of it: nobody is told what is not true. */
+  /** When the reply to a commit is lost, the caller waits until the outcome is known, and is never given a wrong one. */
   async commitTransaction(connection: DatabaseConnection): Promise<void> {
     try {
       await this.#inner.commitTransaction(innerOf(connection));
@@ -95,7 +95,7 @@ class StoreDriver implements Driver {
   }
 
   async rollbackTransaction(connection: DatabaseConnection): Promise<void> {
-    // On a connection that broke there is nothing left to roll back; the first error is the one to tell.
+    // On a connection that broke there is nothing left to roll back; the first error is the one to report.
     await this.#inner.rollbackTransaction(innerOf(connection)).catch(() => {});
   }
 

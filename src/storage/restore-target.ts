@@ -24,11 +24,11 @@ const transactionBytes = 8 * 1024 * 1024;
 /** Where a backup is brought back to. */
 export interface RestoreTarget {
   readonly name: Store['name'];
-  /** Rows of users there are: 0 in a store that nobody has used, undefined where damage keeps that from being known. */
+  /** Rows of users there are: 0 in an unused store, undefined where damage makes the number unknown. */
   readonly users: number | undefined;
   /**
    * Puts a store with the tables of these migrations, filled by `fill` and then brought to this version and finished by
-   * `finish`, in the place of what is there. All of it or, whatever happens, nothing. Answers where the store that was
+   * `finish`, in the place of the present store. All of it is replaced or, whatever happens, nothing. Returns where the store that was
    * replaced is kept; undefined: nowhere.
    */
   replace(work: RestoreWork): Promise<string | undefined>;
@@ -93,7 +93,7 @@ async function countUsers(options: { databaseUrl: string; folder: string }): Pro
 /** A file beside the store is filled, and takes its place by being renamed. */
 async function replaceSqlite(folder: string, work: RestoreWork): Promise<string | undefined> {
   const draftFolder = join(folder, 'restoring');
-  // Of a restore that was killed.
+  // Removes the draft of a restore that was killed.
   await rm(draftFolder, { recursive: true, force: true });
   try {
     const first = await openSqliteStore({ folder: draftFolder, migrations: known(work.migrations) });
@@ -189,7 +189,7 @@ async function replacePostgres(url: string, work: RestoreWork): Promise<undefine
       };
       const has = await appliedMigrations(inside);
       if (has.length > 0) await work.mayBegin(tx);
-      // In one statement, since they refer to each other; whatever else refers to them is somebody else's, and refuses.
+      // In one statement, since the tables refer to each other; any other table that refers to them is not ours, and makes the statement fail.
       const tables = [...work.tables, 'schema_migrations'].map((name) => sql.table(name));
       await sql`set local lock_timeout = '10s'`.execute(tx);
       if (has.length > 0) await sql`drop table if exists ${sql.join(tables)}`.execute(tx);

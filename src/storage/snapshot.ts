@@ -12,16 +12,16 @@ import type { Store } from './store.ts';
 import { asStoreError } from './store-errors.ts';
 import type { Tables } from './tables.ts';
 
-/** Rows read at once, and the bytes aimed at: what a batch takes in memory. */
+/** Rows read per batch, and its target size in bytes: the memory of a batch. */
 const batchRows = { first: 10, max: 100 } as const;
 const batchBytes = 2 * 1024 * 1024;
 
 export type Cell = string | number | null | Uint8Array;
 
-/** The store as it was at one moment, while the service goes on writing. */
+/** The store as it was at one moment, while the service continues to write. */
 export interface StoreSnapshot {
   readonly name: Store['name'];
-  /** For reading only; all of it is of that moment. */
+  /** For reading only, and consistent with that moment. */
   readonly db: Db;
   /** Names of the migrations that the tables have. */
   readonly migrations: readonly string[];
@@ -128,7 +128,7 @@ async function* rowsByCursor(db: Db, table: string, columns: readonly string[]):
   await sql`close backup_rows`.execute(db);
 }
 
-/** How many rows to ask for next, by how large those before were. */
+/** The number of rows to read next, by the size of the previous ones. */
 class BatchSize {
   rows: number = batchRows.first;
 

@@ -117,7 +117,7 @@ export class SqliteConnection {
   }
 
   #fail(error: Error): void {
-    // The first reason is the one to tell; that the thread then ended is its consequence.
+    // The first reason is the one to report; the end of the thread is its consequence.
     this.#failure ??= error;
     for (const answer of this.#waiting.values()) answer.reject(error);
     this.#waiting.clear();

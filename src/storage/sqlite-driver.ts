@@ -27,14 +27,14 @@ export function sqliteDialect(
 }
 
 /**
- * Statements whose result nobody waits for travel with the next one that is waited for: the begin of a transaction with
+ * Statements whose result no caller waits for travel with the next one that is waited for: the begin of a transaction with
  * its first statement, what was `defer`red with the commit. A transaction that only writes is one message to the thread.
  */
 export class SqliteThreadDriver implements Driver {
   readonly #connection: SqliteConnection;
   #turn: Promise<void> = Promise.resolve();
   #endTurn: (() => void) | undefined;
-  /** Of the transaction under way: not sent yet. */
+  /** Statements of the transaction under way that are not sent yet. */
   #deferred: SqliteStatement[] = [];
   /** Whether the thread knows of the transaction. */
   #begun = false;
@@ -77,7 +77,7 @@ export class SqliteThreadDriver implements Driver {
   }
 
   async beginTransaction(): Promise<void> {
-    // immediate: the write lock is taken at once, so no statement inside can meet a lock it has to wait for.
+    // immediate: the write lock is taken immediately, so no statement inside can meet a lock it has to wait for.
     this.#deferred = [{ sql: 'begin immediate', parameters: [] }];
     this.#begun = false;
   }

@@ -1,4 +1,4 @@
-/** What goes between `sqlite-connection.ts` and its thread. */
+/** Messages between `sqlite-connection.ts` and its thread. */
 export interface SqliteRequest {
   id: number;
   /** At least one; those behind one that fails are not executed. */

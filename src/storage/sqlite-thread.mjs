@@ -5,7 +5,7 @@ import { StoreFiles } from './store-files.mjs';
 /**
  * One SQLite connection in a thread of its own, so that an fsync never holds the service's event loop
  * (on the main thread a loaded store held it for 10 to 16 ms, from here 2 to 3 ms). Statements come as messages and
- * are answered in order; the connection knows nothing about transactions beyond what it is told to execute.
+ * are answered in order; the connection knows nothing about transactions beyond the statements it executes.
  *
  * JavaScript, unlike the rest: a thread that loads TypeScript loads Node's type stripper too, 13 MB for each thread.
  *
@@ -36,7 +36,7 @@ database.exec('pragma cache_size = -32000');
 
 /** SQLITE_READONLY_DBMOVED, which SQLite itself gives only where it has no write-ahead log. */
 const databaseMoved = 1032;
-/** Beyond SQLite's own codes: the commit went to files that are not those of the store any more. */
+/** Beyond SQLite's own codes: the commit went to files that are no longer those of the store. */
 const committedElsewhere = -1;
 
 /** @typedef {{ statement: StatementSync, returnsRows: boolean }} Prepared */
@@ -56,7 +56,7 @@ function prepare(sql) {
     return known;
   }
   const statement = database.prepare(sql);
-  // `run` takes one step, and a pragma such as incremental_vacuum does one page a step: `all` goes on to its end.
+  // `run` takes one step, and a pragma such as incremental_vacuum does one page a step: `all` runs it to its end.
   const prepared = { statement, returnsRows: statement.columns().length > 0 || /^\s*pragma\b/i.test(sql) };
   statements.set(sql, prepared);
   if (statements.size > statementsMax) {

@@ -99,7 +99,7 @@ describe('a start on a damaged database', () => {
     assert.equal(await start(folder.path), undefined);
   });
 
-  test('a lock file that is no lock is told as that, not as another service', async () => {
+  test('a lock file that is no lock is reported as such, not as another service', async () => {
     await using folder = await createTempFolder();
     await writeFile(join(folder.path, 'lock.sqlite'), Buffer.alloc(5000, 0x2a));
     assert.throws(() => lockFolder(folder.path), /cannot be locked .*remove .*lock\.sqlite/);
@@ -122,7 +122,7 @@ describe('a database whose files go away while it is open', () => {
       },
     ],
   ] as const) {
-    test(`no write is acknowledged any more once ${what}`, async () => {
+    test(`no further write is acknowledged once ${what}`, async () => {
       await using parent = await createTempFolder();
       const folder = join(parent.path, 'data');
       const store = await openSqliteStore({ folder });

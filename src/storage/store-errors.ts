@@ -11,7 +11,7 @@ const sqliteConstraint = 19;
 const sqliteMoved = 1032;
 const sqliteCommittedElsewhere = -1;
 
-/** What to do about a database that cannot be trusted; in every message about one. */
+/** The advice in every message about a database that cannot be trusted. */
 export const restoreAdvice =
   'stop the service, restore a backup (millrace restore <file> --replace), and start it again';
 
@@ -21,7 +21,7 @@ const postgresUnavailable = new Set([
   '53200',
   '53300',
   '53400',
-  // Time-outs that an operator, a pooler or we ourselves have set.
+  // Time-outs that an operator, a pooler or this service has set.
   '25P03',
   '55P03',
   '57014',
@@ -34,7 +34,7 @@ const postgresUnavailable = new Set([
 ]);
 const postgresRetryable = new Set(['40001', '40P01']);
 
-/** The store was lost in the middle of a commit, and nobody can say whether that was done. */
+/** The store was lost in the middle of a commit, and whether it was committed is unknown. */
 export function outcomeUnknown(cause: unknown): UnavailableError {
   return new UnavailableError(
     'outcome_unknown',
@@ -43,7 +43,7 @@ export function outcomeUnknown(cause: unknown): UnavailableError {
   );
 }
 
-/** What the store threw, as the three kinds of error: unavailable (503, nothing stored) or itself. */
+/** Turns an error of the store into `UnavailableError` (503, nothing was stored) where it is one; any other error is returned as it is. */
 export function asStoreError(error: unknown): unknown {
   if (error instanceof SqliteError) {
     const primary = error.resultCode & 0xff;
@@ -127,7 +127,7 @@ function isConnectionError(error: unknown): boolean {
   );
 }
 
-/** Anything can be thrown, also `undefined`. */
+/** Any value can be thrown, even `undefined`. */
 function codeOf(error: unknown): unknown {
   return (error as { code?: unknown } | null | undefined)?.code;
 }

@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 
 /**
- * Whether the files of an open SQLite store are still the ones at their paths. A connection goes on writing to files that were
+ * Checks that the files of an open SQLite store are still the ones at their paths. A connection continues to write to files that were
  * removed, moved or replaced, so that its commits succeed and are lost.
  *
  * JavaScript for the reason that `sqlite-thread.mjs` is.

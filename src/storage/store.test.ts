@@ -287,7 +287,7 @@ describe('PostgreSQL that goes away', { skip: postgresSkip() }, () => {
         assert.deepEqual(await emitterIds(store), ['kept']);
         await store.transaction((tx) => insertEmitter(tx, 'new'));
         assert.deepEqual(await emitterIds(store), ['kept', 'new']);
-        // It listens again, and tells once of what may have been missed.
+        // It listens again, and notifies once of what may have been missed.
         await waitFor(() => told.includes('millrace_jobs ') && told.includes('millrace_events '));
         const other = await openPostgresStore({ url: server.url, logger: silentLogger });
         await store.transaction((tx) => store.notify(tx, 'millrace_events', 'to others'));

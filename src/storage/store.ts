@@ -20,7 +20,7 @@ export interface Store extends Dialect {
   /** For hot paths: writes that arrive together share one transaction and one fsync. */
   readonly writes: GroupCommit;
   /**
-   * Executes a statement of the transaction whose result nobody needs, together with what follows it: at the latest it
+   * Executes a statement of the transaction whose result the caller does not need, together with the next one: at the latest it
    * is done, or has failed the transaction, when that commits. For hot paths, where each wait for the store counts.
    */
   defer(tx: Tx, query: CompiledQuery): Promise<void>;

@@ -8,7 +8,7 @@ import type { Store } from './store.ts';
 const provenMs = 2_000;
 /** Bytes of a probe after the disk was full: small writes still fit into the files when large ones do not. */
 const fullProbeBytes = 256 * 1024;
-/** Probes of processes that are gone are removed after this time, at most so many at once. */
+/** Probes of processes that are gone are removed after this time, at most this many together. */
 const staleMs = 3_600_000;
 const removedMax = 100;
 
@@ -85,7 +85,7 @@ export class WriteProbe {
       .select('id')
       .where((where) => where.or([where('id', '=', this.#id), where('at_ms', '<', nowMs - staleMs)]))
       .limit(removedMax);
-    // Those that another process has its hands on are its own: nobody waits for a lock here.
+    // Rows that another process has locked are left to it, so that this query does not wait for a lock.
     const rows = await this.#dialect.lockRows(stale, { skipLocked: true }).execute();
     const ids = rows.map(({ id }) => id);
     if (ids.length > 0) await tx.deleteFrom('write_probes').where('id', 'in', ids).execute();

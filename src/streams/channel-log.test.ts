@@ -16,7 +16,7 @@ test('entries go to readers, and are kept only while one of them is behind', () 
   const slow: LogReader = { take: () => log.fallBehind(slow) };
   log.join(quick);
   log.add(entry(1));
-  assert.equal(log.entry(0), 'gone', 'nobody needs it');
+  assert.equal(log.entry(0), 'gone', 'no reader needs it');
   log.join(slow);
   for (const seq of [2, 3]) log.add(entry(seq));
   assert.deepEqual([log.entry(1), log.entry(2)], [entry(2), entry(3)]);

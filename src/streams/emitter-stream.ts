@@ -38,7 +38,7 @@ export interface EmitterStreamOptions {
 }
 
 export interface StreamStyle {
-  /** A reader without `Last-Event-ID` first gets so many of the newest stored events. */
+  /** A reader without `Last-Event-ID` first gets this many of the newest stored events. */
   replayed: number;
   message: (event: StoredEvent) => Buffer;
   /** The comment at the beginning and at each keep-alive. */
@@ -64,7 +64,7 @@ export class EmitterStream {
   readonly #options: EmitterStreamOptions & SharedStreamOptions;
   readonly #connection: StreamConnection;
   #lastSent: EventId = { ms: 0, seq: 0 };
-  /** The newest event of the emitter, on any channel, from the bus. It tells whether the next one follows without a gap. */
+  /** The newest event of the emitter, on any channel, from the bus. By it the stream sees whether the next one follows without a gap. */
   #lastSeen: EventId = { ms: 0, seq: 0 };
   /** False: events from the bus are only kept. */
   #isStarted = false;

@@ -64,7 +64,7 @@ forEachStore((fixture) => {
     }
   });
 
-  test('events that are deleted while a reader catches up are told as a gap', async () => {
+  test('events that are deleted while a reader catches up are reported as a gap', async () => {
     const { store } = fixture;
     await store.transaction((tx) => insertEmitter(tx, { id: 'dc_1', ownerId: 'u_1' }));
     const texts = [
@@ -84,7 +84,7 @@ forEachStore((fixture) => {
     const [seen, , , third] = stored;
     assert.ok(seen !== undefined && third !== undefined);
     const written: string[] = [];
-    // A reader that takes the first event, and nothing more until it is told to.
+    // A reader that takes the first event, and nothing more until it is drained.
     const response = Object.assign(new EventEmitter(), {
       writableLength: 0,
       writeHead: () => {},
@@ -204,7 +204,7 @@ forEachStore((fixture) => {
     }
   });
 
-  describe('a stream whose reader nothing is told to', () => {
+  describe('a stream whose reader gets no event', () => {
     const place = { emitterId: 'dc_1', channel: '' };
     const opened: LiveStreams[] = [];
     afterEach(() => {

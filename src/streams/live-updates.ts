@@ -78,7 +78,7 @@ export class LiveStreams {
     try {
       await stream.start();
     } catch (error) {
-      // Nobody else has the connection: left alone, its reader would wait for an answer for ever.
+      // Only this code has the connection: if it were left open, its reader would wait for an answer for ever.
       stream.cutOff(toError(error));
     }
   }

@@ -15,7 +15,7 @@ export interface MissedRange {
   lastSent?: EventId | undefined;
 }
 
-/** What is kept of a range of events, in order and a bounded amount at a time; `'gap'` stands where some may be gone. */
+/** The stored events of a range, in order and a bounded amount at a time; `'gap'` marks where some may be missing. */
 export async function* missedEvents(db: Db, range: MissedRange): AsyncGenerator<StoredEvent[] | 'gap'> {
   const { emitterId, channel, upTo } = range;
   let { after, lastSent = after } = range;

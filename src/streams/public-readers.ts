@@ -28,7 +28,7 @@ export class PublicReaders {
 
   /** Counts a reader until its connection closes. */
   take(workflowId: string, response: ServerResponse): void {
-    // Its close was told already.
+    // Its `close` event was emitted already.
     if (response.destroyed) return;
     this.#open.set(workflowId, (this.#open.get(workflowId) ?? 0) + 1);
     this.#all += 1;

@@ -1,7 +1,7 @@
 /**
  * Reads of the store that many readers need at the same moment, done once: a notification of another process makes each
  * reader of an emitter ask for the same events. A read that has begun is not joined, since it may have begun before what
- * the newcomer was told of.
+ * the newcomer was notified of.
  */
 export class SharedReads {
   readonly #toBegin = new Map<string, Promise<unknown>>();

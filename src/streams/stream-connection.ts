@@ -31,7 +31,7 @@ export interface StreamConnectionOptions {
   keepAliveMs: number;
   /** The comment at the beginning and at each keep-alive, where it is not that of sources. */
   handshake?: string;
-  /** Response headers besides those of every stream. */
+  /** Response headers in addition to those of every stream. */
   headers?: Readonly<Record<string, string>>;
   /** Asked at each keep-alive: the key, the membership and the resource may have gone since the reader came. */
   mayRead: () => Promise<boolean>;
@@ -115,7 +115,7 @@ export class StreamConnection {
     this.#response.off('close', taken.resolve);
   }
 
-  /** Ends the stream and tells why; the reader may connect again and resume. */
+  /** Ends the stream with a reason; the reader may connect again and resume. */
   end(reason: EndReason): void {
     if (this.#ended) return;
     if (!this.#isOpen) {
@@ -137,7 +137,7 @@ export class StreamConnection {
     this.end('the store could not be read');
   }
 
-  /** Ends a stream that cannot go on. */
+  /** Ends a stream that cannot continue. */
   fail(thrown: unknown, what: 'look' | 'catch-up'): void {
     if (this.#ended) return;
     const { logger, about } = this.#options;

@@ -68,7 +68,7 @@ export class StreamMark {
 }
 
 /**
- * What all readers of a feed have been sent, short enough to be said in a mark: the emitters that were the last to
+ * What all readers of a feed have been sent, short enough for a mark: the emitters that were the last to
  * emit are named. Exact while no more than `namedMax` ever emitted; then the idle ones share a floor.
  */
 export class RecentPlaces {

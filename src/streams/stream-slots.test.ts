@@ -8,7 +8,7 @@ import { StreamSlots } from './stream-slots.ts';
 const connection = () => Object.assign(new EventEmitter(), { destroyed: false }) as unknown as ServerResponse;
 const clock = new TestClock(1_800_000_000_000);
 
-test('a key has so many streams at once, and places are free again when connections close', () => {
+test('a key has a maximum of open streams, and its places are free again when connections close', () => {
   const slots = new StreamSlots({ clock, perKeyMax: 2 });
   const mine = { keyId: 'key_1', userId: 'u_1' };
   const connections = [connection(), connection()];
@@ -23,7 +23,7 @@ test('a key has so many streams at once, and places are free again when connecti
   assert.throws(() => slots.take(mine, connection()), { code: 'streams_busy' });
 });
 
-test('more keys of a user bring no more streams than four of them have', () => {
+test('a user has at most the streams of four keys, however many keys they have', () => {
   const slots = new StreamSlots({ clock, perKeyMax: 2 });
   for (let stream = 0; stream < 8; stream += 1)
     slots.take({ keyId: `key_${stream}`, userId: 'u_1' }, connection());

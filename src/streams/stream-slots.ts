@@ -3,7 +3,7 @@ import type { Caller } from '#identity/permissions.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 
-/** A user (or OAuth client) has places for so many keys whose streams are all open: more keys bring no more streams. */
+/** A user (or OAuth client) has places for this many keys whose streams are all open: more keys bring no more streams. */
 const keysPerUser = 4;
 /** When one of the streams may be over. */
 const busySeconds = 5;
@@ -22,7 +22,7 @@ export class StreamSlots {
 
   /** Counts a stream until its connection closes. Throws CallerError `streams_busy` (429). */
   take({ keyId, userId }: Pick<Caller, 'keyId' | 'userId'>, response: ServerResponse): void {
-    // Its close was told already.
+    // Its `close` event was emitted already.
     if (response.destroyed) return;
     const limits: [string, number][] = [
       [keyId, this.#perKeyMax],

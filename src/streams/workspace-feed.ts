@@ -83,7 +83,7 @@ export class WorkspaceFeed {
     this.ready = this.#start();
   }
 
-  /** The feed goes on until everybody who entered has left. */
+  /** The feed continues until all readers that entered have left. */
   enter(): void {
     this.#users += 1;
   }
@@ -97,7 +97,7 @@ export class WorkspaceFeed {
   join(channel: string, reader: FeedReader): ChannelLog<FeedReader> {
     const readers = this.#channels.get(channel) ?? { log: new ChannelLog(), nextMarkMs: 0 };
     this.#channels.set(channel, readers);
-    // A mark at once, so that a reader that goes soon can resume too.
+    // A mark is sent immediately, so that a reader that leaves soon can resume too.
     readers.nextMarkMs = 0;
     readers.log.join(reader);
     return readers.log;
@@ -183,7 +183,7 @@ export class WorkspaceFeed {
       this.#hold(event);
       return;
     }
-    // An emitter that nobody knows is new: nothing of it was passed on.
+    // An unknown emitter is new: nothing of it was passed on.
     const { last } = position ?? { last: noEvent };
     if (compareEventIds(event, last) <= 0) return;
     if (compareEventIds(previous, last) > 0) {

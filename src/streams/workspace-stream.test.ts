@@ -141,7 +141,7 @@ forEachStore((fixture) => {
   const named = (events: StoredEvent[]) =>
     events.map((event) => `${event.emitter_id} ${formatEventId(event)}`);
 
-  test('whoever stores an event, and whenever that is heard of, each reader gets all of each emitter in order', async () => {
+  test('whichever node stores an event, and whenever the others hear of it, each reader gets all of each emitter in order', async () => {
     const node = createNode({ keepAliveMs: 20 });
     const emitters = ['dc_1', 'dc_2', 'dc_3'];
     await createEmitters(...emitters);
@@ -226,7 +226,7 @@ forEachStore((fixture) => {
     assert.equal(next.messages[1]?.id, undefined, 'then once a second');
   });
 
-  test('a reader that falls behind the backlog goes on from the store, and is told what is gone', async () => {
+  test('a reader that falls behind the backlog continues from the store, and is told what is gone', async () => {
     const node = createNode();
     await createEmitters('dc_1', 'dc_2');
     const [slow, quick] = [await node.open(), await node.open()];
@@ -253,7 +253,7 @@ forEachStore((fixture) => {
     assert.deepEqual(slow.events.toSorted(), named(kept).toSorted());
   });
 
-  test('what was pruned before another process told of it is a gap of that emitter', async () => {
+  test('what was pruned before another process reported it is a gap of that emitter', async () => {
     const node = createNode();
     await createEmitters('dc_1', 'dc_2');
     const reader = await node.open();
@@ -298,7 +298,7 @@ forEachStore((fixture) => {
     );
   });
 
-  test('a stream goes on when an emitter is removed, wherever that happens, and sends what comes of others', async () => {
+  test('a stream continues when an emitter is removed, wherever that happens, and sends what comes of others', async () => {
     const node = createNode();
     await createEmitters('dc_1', 'dc_2');
     const reader = await node.open();
@@ -364,7 +364,7 @@ forEachStore((fixture) => {
     await waitFor(() => back.events.length === 1, { what: 'the next reader to get a feed again' });
   });
 
-  test('readers are told when the store cannot be read any more, because they would miss something', async () => {
+  test('readers are told when the store can no longer be read, because they would miss something', async () => {
     let isAway = false;
     const read = new Proxy(fixture.store.read, {
       get: (target, property) => {

@@ -23,7 +23,7 @@ export interface WorkspaceStreamOptions {
  * One reader of all events of a workspace.
  *
  * Promise: after the handshake it gets every event of the channel, those of one emitter in the order of their ids, or a
- * `gap` that names the emitter, or its stream ends. Some events carry an `id:` that stands for all that was sent up to
+ * `gap` that names the emitter, or its stream ends. Some events carry an `id:` that represents all that was sent up to
  * there; a reader that comes back with it gets everything since at least once. How: it takes what the feed passes on;
  * when it cannot, it goes through the backlog of the feed, and from the store when it fell further behind than that.
  */

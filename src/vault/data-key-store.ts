@@ -149,7 +149,7 @@ export async function deleteDataKey(tx: Tx, key: { ownerId: string; keyId: strin
     .execute();
 }
 
-/** Data keys by owner: all of them, those retired, and those that no master key opens any more. */
+/** Counts of data keys by owner: all, retired, and those that no master key opens. */
 export async function countDataKeys(
   db: Db,
   limit: number,

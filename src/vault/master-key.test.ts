@@ -75,7 +75,7 @@ test('starts at the same moment get the same key, because the file of the first 
   assert.deepEqual(await readdir(around), ['data.key'], 'no draft stays');
 });
 
-test('a file that others may read is refused with the way to mend it', posixOnly, async () => {
+test('a file that others may read is refused with the way to fix it', posixOnly, async () => {
   await using folder = await keyFolder();
   const { load, path } = folder;
   const first = await load();
@@ -87,7 +87,7 @@ test('a file that others may read is refused with the way to mend it', posixOnly
   assert.deepEqual(await load(), first);
 });
 
-test('a file that is missing though credentials are sealed is not made anew', async () => {
+test('a file that is missing though credentials are sealed is not made again', async () => {
   await using folder = await keyFolder();
   await assert.rejects(folder.load({ mayCreate: false }), /is missing.*backup/);
   assert.deepEqual(await readdir(folder.folder), []);

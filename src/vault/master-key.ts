@@ -60,7 +60,7 @@ export function keyOfSetting(text: string, name: string): Buffer {
 
 /**
  * Puts the file of the new key in the place of the old one, which stays beside it under the id of its key: what it
- * sealed may still be in backups. May be interrupted anywhere and done again. Answers where the old key is.
+ * sealed may still be in backups. May be interrupted anywhere and done again. Returns the path of the old key.
  */
 export async function replaceKeyFile(dataFolder: string, oldKeyId: string): Promise<string> {
   const path = keyFilePath(dataFolder);

@@ -1,4 +1,4 @@
-/** Shorter values are words and numbers that stand everywhere; hiding them would hide the rest too. */
+/** Shorter values are words and numbers that appear everywhere; redacting them would redact other text too. */
 const secretCharactersMin = 8;
 /** Of values that were called secret one by one. */
 const shortSecretCharactersMin = 4;
@@ -58,7 +58,7 @@ interface Secrets {
 
 /**
  * The strings in an account's credentials that have to be kept secret, for `makeRedactor`. Fields that say where or who
- * (host, user, an id, …) are not among them: a component that emits `https://gitlab.example.com/…` should go on doing so.
+ * (host, user, an id, …) are not among them: a component that emits `https://gitlab.example.com/…` must still be able to.
  */
 export function secretValues(credentials: Record<string, unknown>): string[] {
   return Object.entries(credentials).flatMap(([name, value]) => secretsIn(name, value));
@@ -139,7 +139,7 @@ function lowerEscapes(text: string): string {
   return text.replace(/%[0-9A-F]{2}/g, (escaped) => escaped.toLowerCase());
 }
 
-/** The base64 characters that depend on `bytes` alone when `offset` (mod 3) bytes stand before them. */
+/** The base64 characters that depend on `bytes` alone when `offset` (mod 3) bytes precede them. */
 function base64Core(bytes: Buffer, offset: number, encoding: 'base64' | 'base64url'): string {
   const padded = Buffer.concat([Buffer.alloc(offset), bytes]);
   const first = Math.ceil((offset * 8) / 6);
@@ -232,7 +232,7 @@ class Matcher {
     this.#link();
   }
 
-  /** Where patterns stand, in order, spans that overlap or touch joined. */
+  /** The spans of all matches, in order, with overlapping and adjacent ones joined. */
   find(text: string): Span[] {
     const spans: Span[] = [];
     let node = 0;

@@ -5,13 +5,13 @@ import { listSealedCells, replaceSealedCell, type SealedCell } from './sealed-ce
 import { type SealedColumn, sealedColumns } from './sealed-columns.ts';
 import { type DataKey, keyIdOf, type Vault } from './vault.ts';
 
-/** Cells read, and sealed anew, at once. */
+/** Cells read, and resealed, in one round. */
 const pageRows = 100;
 
 export interface ResealOptions {
   store: Store;
   vault: Vault;
-  /** Told of each step when it is durable. */
+  /** Called for each step when it is durable. */
   progress(line: string): void;
 }
 
@@ -24,7 +24,7 @@ export class Resealing {
   readonly #ownerId: string | null;
   /** `owner key` of what sealed texts named in the last pass. */
   #used = new Set<string>();
-  /** And in all of them: somebody may have read a text just before it was sealed anew. */
+  /** In all looks together: a reader may have read a text just before it was resealed. */
   readonly #everUsed = new Set<string>();
 
   constructor(options: ResealOptions, ownerId: string | null) {
@@ -42,7 +42,7 @@ export class Resealing {
     return this.#everUsed.has(`${ownerId} ${keyId}`);
   }
 
-  /** Answers how many cells were not under the newest key of their owner. */
+  /** Returns the number of cells that were not under the newest key of their owner. */
   async pass(): Promise<number> {
     const { store, progress } = this.#options;
     this.#used = new Set();
@@ -56,7 +56,7 @@ export class Resealing {
         const changed = await this.#resealPage(column, cells);
         if (changed === 0) continue;
         found += changed;
-        progress(`sealed ${this.resealed} values anew`);
+        progress(`resealed ${this.resealed} values`);
       } while (cells.length === pageRows);
     }
     return found;

@@ -45,7 +45,7 @@ forEachStore((fixture) => {
     for (const ownerId of owners) await storeSealed(fixture.store, { vault, clock }, ownerId);
   });
 
-  test('everything is sealed anew under a new key of its owner, and opens without the old ones', async () => {
+  test('everything is resealed under a new key of its owner, and opens without the old ones', async () => {
     const before = await keys();
     const done = await rotateDataKeys(tools(), null);
     // Ten cells of each owner, and the two in before_change and definition.
@@ -60,7 +60,7 @@ forEachStore((fixture) => {
     const old = before.map(({ key_id }) => key_id);
     await fixture.store.transaction((tx) => tx.deleteFrom('data_keys').where('key_id', 'in', old).execute());
     await checkAll();
-    // Also where nobody thought of: no text of the whole store names an old key.
+    // Also in columns that the list may have missed: no text of the whole store names an old key.
     for (const { table, column, text } of await allTexts(fixture.store))
       for (const id of old)
         assert.ok(!text.includes(id), `${table}.${column} still holds something under an old key`);
@@ -80,7 +80,7 @@ forEachStore((fixture) => {
       tx.updateTable('accounts').set({ sealed: late }).where('id', '=', 'apn_o_1').execute(),
     );
     const done = await rotateDataKeys(tools(), null);
-    assert.equal(done.removed, 1, 'of u_2: somebody may just have read the late value of o_1');
+    assert.equal(done.removed, 1, 'of u_2: a process may just have read the late value of o_1');
     await checkAll(['u_2']);
     assert.ok((await keys('o_1')).some(({ key_id }) => key_id === oldest.key_id));
     clock.step(hourMs + 1);
@@ -109,7 +109,7 @@ forEachStore((fixture) => {
     await checkAll();
   });
 
-  test('a value that somebody stores meanwhile stays, and is sealed anew in the next look', async () => {
+  test('a value that a user stores meanwhile stays, and is resealed in the next look', async () => {
     let wasStored = false;
     const store: typeof fixture.store = {
       ...fixture.store,
@@ -139,7 +139,7 @@ forEachStore((fixture) => {
     assert.equal(keyIdOf(sealed), (await keys('o_1')).at(-1)?.key_id);
   });
 
-  test('no value is lost or old while others go on writing, and a second rotation runs beside the first', async () => {
+  test('no value is lost or old while others continue to write, and a second rotation runs beside the first', async () => {
     const { store } = fixture;
     const last = new Map<string, number>();
     let isRotating = true;
@@ -166,7 +166,7 @@ forEachStore((fixture) => {
     }
   });
 
-  test('what is damaged is told of and left as it is, with its key; all else is rotated', async () => {
+  test('damaged values are reported and left as they are, with its key; all else is rotated', async () => {
     const { sealed } = await fixture.store.transaction(async (tx) => {
       const text = await sealObject(tx, { vault, clock }, { ownerId: 'o_1', id: 'another', value: {} });
       await tx.updateTable('accounts').set({ sealed: text }).where('id', '=', 'apn_o_1').execute();
@@ -195,7 +195,7 @@ forEachStore((fixture) => {
     const interrupted = {
       ...tools(),
       progress: (line: string) => {
-        if (line.startsWith('sealed')) throw new Error('interrupted');
+        if (line.startsWith('resealed')) throw new Error('interrupted');
       },
     };
     await assert.rejects(rotateDataKeys(interrupted, null), /interrupted/);
@@ -204,7 +204,7 @@ forEachStore((fixture) => {
     await assert.rejects(rotateDataKeys(tools(), 'o_1'), { code: 'conflict', message: /without --owner/ });
     await checkAll();
     const done = await rotateDataKeys(tools(), null);
-    assert.equal(done.newKeys, 0, 'it goes on with the keys that are there');
+    assert.equal(done.newKeys, 0, 'it continues with the existing keys');
     assert.deepEqual(
       (await keys()).map(({ key_id }) => key_id),
       between.map(({ key_id }) => key_id),
@@ -232,7 +232,7 @@ forEachStore((fixture) => {
     assert.equal((await keys('o_1')).at(-1)?.key_id, key.keyId);
   });
 
-  test('every column whose name tells of a secret is in the list, or known to hold no sealed text', async () => {
+  test('every column whose name suggests a secret is in the list, or known to hold no sealed text', async () => {
     const known = new Set(sealedColumns.map(({ table, column }) => `${table}.${column}`));
     const others = [
       // Hashes and hints of what was random, and times.

@@ -26,7 +26,7 @@ export interface DataRotationOptions {
   store: Store;
   vault: Vault;
   clock: Clock;
-  /** Told of each step when it is durable. */
+  /** Called for each step when it is durable. */
   progress(line: string): void;
 }
 
@@ -34,7 +34,7 @@ export interface DataRotation {
   ownerId: string | null;
   newKeys: number;
   resealed: number;
-  /** Keys that seal nothing any more: a rotation an hour later removes them. */
+  /** Keys that no longer seal anything: a rotation an hour later removes them. */
   retired: number;
   removed: number;
   /** Values that could not be opened: left as they were, with their keys. */
@@ -42,8 +42,8 @@ export interface DataRotation {
 }
 
 /**
- * Gives each owner (or one) a new data key, and seals everything under older ones anew. It may be interrupted anywhere;
- * called again it goes on. Other processes may work meanwhile: a row is changed only if it still is what was read, and
+ * Gives each owner (or one) a new data key, and reseals everything under older ones. It may be interrupted anywhere;
+ * called again it continues. Other processes may work meanwhile: a row is changed only if it still is what was read, and
  * old keys stay until nothing has needed them for an hour.
  * Throws CallerError `not_found` for an owner without data keys, `conflict` while one for other owners is unfinished.
  */
@@ -86,14 +86,14 @@ async function begin(
     await putRotation(tx, row);
     return { rotation: row, isNew: true };
   });
-  progress(isNew ? 'the rotation has begun' : 'going on with the rotation');
+  progress(isNew ? 'the rotation has begun' : 'continuing the rotation');
   return rotation;
 }
 
 /** A new key for each owner whose newest one is older than the rotation. */
 async function addNewKeys(options: DataRotationOptions, rotation: KeyRotationTable): Promise<number> {
   const { store, vault, progress } = options;
-  // Never before the rotation, or the owner would get another one when it goes on.
+  // Never before the rotation, or the owner would get another one when the rotation continues.
   const clock = { now: () => Math.max(options.clock.now(), rotation.started_at_ms) };
   let made = 0;
   for await (const owners of keyOwners(store.read, rotation.owner_id)) {
@@ -121,8 +121,8 @@ async function* keyOwners(db: Db, ownerId: string | null): AsyncGenerator<string
 }
 
 /**
- * Marks keys that nothing is sealed with, and removes those that have been marked for an hour. A key that somebody
- * sealed with again begins anew.
+ * Marks keys that nothing is sealed with, and removes those that have been marked for an hour. The hour of a key
+ * starts over when something was sealed with it again.
  */
 async function retireOldKeys(
   { store, clock, progress }: DataRotationOptions,

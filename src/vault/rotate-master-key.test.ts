@@ -124,7 +124,7 @@ forEachStore((fixture) => {
     await opensAll(vaultOf(keyA));
   });
 
-  for (const step of ['the new key', 'the rotation', 'wrapped', 'swapped'])
+  for (const step of ['the new key', 'the rotation', 'rewrapped', 'swapped'])
     test(`interrupted after a step (${step}), the service does not start until it is run again, which finishes it`, async () => {
       const old = await fillUnderFile();
       failsAt = step === 'swapped' ? keyFilePath(dataFolder) : step;
@@ -149,9 +149,9 @@ forEachStore((fixture) => {
       assert.equal((await readdir(folder.path)).length, 2);
     });
 
-  test('killed between the two names of the old file and the swap, it goes on', async () => {
+  test('killed between the two names of the old file and the swap, it continues', async () => {
     const old = await fillUnderFile();
-    failsAt = 'wrapped';
+    failsAt = 'rewrapped';
     await assert.rejects(rotate(), /interrupted/);
     await copyFile(keyFilePath(dataFolder), `${keyFilePath(dataFolder)}.${old.masterKeyId}`);
     failsAt = undefined;
@@ -170,7 +170,7 @@ forEachStore((fixture) => {
     await opensAll(vaultOf(keyB));
   });
 
-  test('a process with the old key makes no data key any more, during the rotation and after it', async () => {
+  test('a process with the old key makes no further data key, during the rotation and after it', async () => {
     const old = await fillUnderFile();
     failsAt = 'the rotation';
     await assert.rejects(rotate(), /interrupted/);
@@ -182,7 +182,7 @@ forEachStore((fixture) => {
     await opensAll(await fileVault());
   });
 
-  test('a damaged data key is told of and kept, and does not stop the others, the start or its owner', async () => {
+  test('a damaged data key is reported and kept, and does not stop the others, the start or its owner', async () => {
     await fillUnderFile();
     const [damaged] = await wrappings();
     assert.ok(damaged);
@@ -269,7 +269,7 @@ forEachStore((fixture) => {
 
   test('the key of an interrupted rotation that is gone is said to be missing, and nothing is made in its place', async () => {
     await fillUnderFile();
-    failsAt = 'wrapped';
+    failsAt = 'rewrapped';
     await assert.rejects(rotate(), /interrupted/);
     failsAt = undefined;
     const away = join(dirname(dataFolder), 'elsewhere');

@@ -23,14 +23,14 @@ import {
 } from './master-key.ts';
 import { keyIdOf, lostMark, Vault } from './vault.ts';
 
-/** Data keys wrapped anew in one transaction. */
+/** Data keys rewrapped in one transaction. */
 const batchRows = 200;
 
 export interface MasterRotationOptions {
   store: Store;
   clock: Clock;
   keys: MasterKeySettings;
-  /** Told of each step when it is durable. */
+  /** Called for each step when it is durable. */
   progress(line: string): void;
 }
 
@@ -59,7 +59,7 @@ interface KeysAtHand {
 
 /**
  * Moves the store to another master key: every data key is wrapped by the new one, in batches, and the key files are
- * swapped. It may be interrupted anywhere; called again with the same keys it goes on. Until it is finished, the service
+ * swapped. It may be interrupted anywhere; called again with the same keys it continues. Until it is finished, the service
  * does not start, and no process of it may run: it would hold the old key.
  * Throws MasterKeyError, or UnavailableError `wrong_encryption_key`, before anything is changed when keys do not fit.
  */
@@ -98,7 +98,7 @@ interface Target {
   isDone: boolean;
 }
 
-/** Goes on with the rotation that was interrupted, or begins one. */
+/** Continues an interrupted rotation, or begins one. */
 async function begin(options: MasterRotationOptions): Promise<Target> {
   const { store, clock, keys, progress } = options;
   const found = await findRotation(store.read, 'master');
@@ -111,7 +111,7 @@ async function begin(options: MasterRotationOptions): Promise<Target> {
           'MILLRACE_NEW_ENCRYPTION_KEY, or bring back its file',
       );
     }
-    progress(`going on with the rotation to ${found.key_id}`);
+    progress(`continuing the rotation to ${found.key_id}`);
     return { to, from: to === current ? undefined : current, isDone: false };
   }
   if (next?.masterKeyId === current.masterKeyId)
@@ -173,7 +173,7 @@ async function rewrapAll(
   const lost: MasterRotation['lost'] = [];
   let seen = 0;
   for (;;) {
-    // What was done is not found again, and nobody can add under the old key: the row of the rotation keeps them off.
+    // Rewrapped keys are not found again, and no process can add keys under the old one: the row of the rotation keeps them off.
     const batch = await listWrappedByOthers(store.read, to.masterKeyId, batchRows);
     if (batch.length === 0) return { rewrapped: seen - lost.length, lost };
     if (from === undefined) {
@@ -197,7 +197,7 @@ async function rewrapAll(
       for (const { key, was } of changes) await updateWrapped(tx, key, was);
     });
     seen += changes.length;
-    progress(`wrapped ${seen - lost.length} data keys anew`);
+    progress(`rewrapped ${seen - lost.length} data keys`);
   }
 }
 

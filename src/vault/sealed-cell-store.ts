@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import type { Db, Tx } from '#storage/store.ts';
 import type { SealedColumn } from './sealed-columns.ts';
 
-/** What stands in a sealed column of one row. */
+/** The content of a sealed column of one row. */
 export interface SealedCell {
   /** Values of the primary key. */
   key: string[];
@@ -32,7 +32,7 @@ export async function listSealedCells(
   }));
 }
 
-/** Replaces the content if it still is what was read: a value that somebody stored meanwhile stays. */
+/** Replaces the content if it still is what was read: a value that was stored meanwhile stays. */
 export async function replaceSealedCell(
   tx: Tx,
   { table, column, key }: Pick<SealedColumn, 'table' | 'column' | 'key'>,

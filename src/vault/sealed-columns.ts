@@ -1,6 +1,6 @@
 import type { Tables } from '#storage/tables.ts';
 
-/** Seals one text of a cell anew: `objectId` is what it was sealed for. */
+/** Reseals one text of a cell; `objectId` is the object that it was sealed for. */
 export type Reseal = (objectId: string, sealed: string) => string;
 
 /** A column that holds sealed texts. Rows carry their owner in `owner_id`. */

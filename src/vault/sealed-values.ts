@@ -76,8 +76,8 @@ function keyMissing(id: string): UnavailableError {
 
 /**
  * Gives an owner a new data key, which seals from now on; what older ones sealed still opens. Throws UnavailableError
- * `wrong_encryption_key` when the store has been moved to another master key, or is being moved: by then nobody may look
- * for keys under this one any more.
+ * `wrong_encryption_key` when the store has been moved to another master key, or is being moved: from then on no process may look
+ * for keys under this one.
  */
 export async function addDataKey(tx: Tx, { vault, clock }: SealOptions, ownerId: string): Promise<DataKey> {
   await insertMasterKeyId(tx, vault.masterKeyId, clock.now());
@@ -94,7 +94,7 @@ export async function addDataKey(tx: Tx, { vault, clock }: SealOptions, ownerId:
   return key;
 }
 
-/** Whether anything was ever sealed in this store: then the master key must not be made anew. */
+/** Whether anything was ever sealed in this store: then a new master key must not be made. */
 export function hasSealedValues(db: Db): Promise<boolean> {
   return hasDataKeys(db);
 }

@@ -25,7 +25,7 @@ test('neither text shows a secret, and sealing twice gives two texts', () => {
   assert.notEqual(vault.seal(key, 'apn_1', credentials), sealed);
 });
 
-test('another master key is told from damage, and changes nothing', () => {
+test('another master key is distinguished from damage, and changes nothing', () => {
   const { vault, key, sealed } = sealOne();
   const other = new Vault(Buffer.alloc(32, 8));
   const wrong = { name: 'UnavailableError', code: 'wrong_encryption_key', message: /another encryption key/ };

@@ -10,8 +10,8 @@ import { assert } from '#lib/assert.ts';
 import { UnavailableError } from '#lib/errors.ts';
 
 /**
- * Seals what nobody may read in the database (sealed-columns.ts lists where it stands). Two levels of AES-256-GCM: each
- * owner has data keys of random bytes, which stand in the database wrapped by the master key; the newest of an owner seals, all of them open. Owner, object and key are
+ * Seals what must not be readable in the database (sealed-columns.ts lists the columns). Two levels of AES-256-GCM: each
+ * owner has data keys of random bytes, which are in the database wrapped by the master key; the newest of an owner seals, all of them open. Owner, object and key are
  * bound to every sealed text as associated data, so that one cannot be put in the place of another. The master key is
  * never in the database.
  *

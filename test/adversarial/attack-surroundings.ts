@@ -145,7 +145,7 @@ export class AttackSurroundings {
     });
   }
 
-  /** As if nothing were forbidden. */
+  /** A policy that forbids nothing. */
   get openPolicy(): AddressPolicy {
     const { web } = this.values.P;
     return new AddressPolicy({
@@ -214,7 +214,7 @@ export function wrongEnding(said: string, expected: Ending): string | undefined 
 /** An attack that waits for longer says so. */
 const patienceMs = 10_000;
 
-/** Source text of a function that runs the code of an attack and says what came of it. */
+/** Source text of a function that runs the code of an attack and reports its outcome. */
 const sayCode = `async (require, code, { C, D, T, P }) => {
   const AsyncFunction = (async () => {}).constructor;
   const attack = async () => new AsyncFunction('fs', 'fsp', 'require', 'C', 'D', 'T', 'P', code)(require('fs'), require('fs/promises'), require, C, D, T, P);

@@ -1,4 +1,4 @@
-/** An attack on the sandbox, and what becomes of it at each level. */
+/** An attack on the sandbox, and its outcome at each level. */
 export interface Attack {
   class: string;
   name: string;
@@ -12,7 +12,7 @@ export interface Attack {
   code: string;
   /**
    * What proves that it would work. Absent: Node without any wall. `open policy`: a sandbox whose service allows every address. `root`: Node
-   * without any wall, where the tests run as root. `none`: a race or another user's process, where nobody can be sure to win.
+   * without any wall, where the tests run as root. `none`: a race or another user's process, which no attacker wins every time.
    */
   control?: 'open policy' | 'root' | 'none';
 }

@@ -63,7 +63,7 @@ for (const attack of exhaustions)
     assert.ok(expected.includes(said), `it ends as ${said}, expected ${expected}`);
   });
 
-test('calls of another owner went on meanwhile', () => {
+test('calls of another owner continued meanwhile', () => {
   const [quiet, beside] = [percentile(quietMs, 0.9), percentile(besideMs, 0.9)];
   const boundMs = Math.max(neighbour.slower * quiet, neighbour.floorMs);
   addResult({ class: 'exhaustion: a neighbour', level, held: beside <= boundMs, proved: true });
@@ -96,7 +96,7 @@ async function callNeighbour(): Promise<number> {
   return performance.now() - from;
 }
 
-/** Calls of another owner go on until the attack is over. */
+/** Makes calls of another owner until the attack is over. */
 async function besideNeighbour<T>(attack: Promise<T>): Promise<T> {
   let isOver = false;
   const outcome = attack.finally(() => {

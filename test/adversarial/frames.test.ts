@@ -83,7 +83,7 @@ for (const host of [
     assert.ok(held && proved[4], said);
   });
 
-test('the service goes on, and nothing of its own was changed', async () => {
+test('the service continues, and nothing of its own was changed', async () => {
   assert.equal(resultOf(await fixture.run('return 1;')), 1);
   assert.equal(({} as Record<string, unknown>).polluted, undefined);
 });

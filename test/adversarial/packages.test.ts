@@ -16,7 +16,7 @@ import { addResult } from './attack-results.ts';
 /** A package that attacks while a component is built: no code of it runs then, so that builds are the same at both levels. */
 interface PackageAttack {
   name: string;
-  /** Fields of the package, made from the URL of a server that nobody may ask, a folder of the machine, and a marker in it. */
+  /** Fields of the package, made from the URL of a server that no package may reach, a folder of the machine, and a marker in it. */
   make: (target: { url: string; port: number; folder: string; marker: string }) => Partial<FakePackage>;
   /** The code of the error, or `harmless`: it is built, and the attack has had no effect. */
   ending: string;
@@ -175,7 +175,7 @@ for (const [number, attack] of attacks.entries())
     assert.ok(held, `it ends as ${said.ending}: ${said.text.slice(0, 200)}; ${effects}`);
   });
 
-/** That the package has what attacks, as a tool without care would take it. */
+/** Whether the attack of the package would work on a careless tool. */
 async function wouldWork(name: string, { files = {}, manifest }: Partial<FakePackage>): Promise<boolean> {
   const bytes = gunzipSync(await (await fetch(`${registry.url}${name}/-/1.0.0.tgz`)).arrayBuffer());
   const [script] = Object.values((manifest?.scripts ?? {}) as Record<string, string>);

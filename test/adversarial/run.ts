@@ -1,4 +1,4 @@
-/** `npm run test:adversarial`: the attacks on the sandbox alone, and what became of them, class by class. */
+/** `npm run test:adversarial`: only the attacks on the sandbox, with their outcomes, class by class. */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

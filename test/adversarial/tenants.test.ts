@@ -24,7 +24,7 @@ const source = componentWith(
   'return await new (async () => {}).constructor("require", "module", event.code).call(this, require, module);',
 );
 
-/** Who runs code: deployments of one owner share a process where they have the same trust domain. */
+/** An owner of code: deployments of one owner share a process if they have the same trust domain. */
 interface Tenant {
   ownerId: string;
   deploymentId: string;

@@ -6,7 +6,7 @@ import { silentLogger } from '#lib/logger.ts';
 import { startApp } from '../../src/app.ts';
 import { createTempFolder } from '../support/temp-folder.ts';
 
-test('a start ends when the service is told to stop, and gives back what it had taken', async () => {
+test('a start ends when the service receives a signal to stop, and gives back what it had taken', async () => {
   await using folder = await createTempFolder();
   const settings = readSettings({ MILLRACE_DATA: folder.path, MILLRACE_PORT: '0' });
   const reason = new Error('told to stop');

@@ -222,7 +222,7 @@ export default {
     assert.deepEqual((await ask(service, source)).body, { by: 'stable', mood: 'old' });
   });
 
-  test('a run under way when its source is changed or paused goes on to its end, once, and is answered', async () => {
+  test('a run under way when its source is changed or paused continues to its end, once, and is answered', async () => {
     const { service } = fixture;
     const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     await using outside = await HttpReceiver.start({

@@ -75,7 +75,7 @@ forEachSharedService((fixture) => {
     );
   });
 
-  test('a timer of another form is refused, also when a source is changed, which then goes on as it was', async () => {
+  test('a timer of another form is refused, also when a source is changed, which then continues as it was', async () => {
     const { service } = fixture;
     for (const timer of [
       { intervalSeconds: '60' },
@@ -149,7 +149,7 @@ forEachSharedService((fixture) => {
     }
   });
 
-  test('the next runs of each timer are told, and the ledger of two timers of one moment is paged without a loss', async () => {
+  test('the next runs of each timer are listed, and the ledger of two timers of one moment is paged without a loss', async () => {
     const { service } = fixture;
     const source = await service.createSource({
       component_code: `
@@ -210,7 +210,7 @@ export default {
     assert.equal((await page('&after=nonsense')).code, 'unknown_cursor');
   });
 
-  test('a source slower than its interval never overlaps itself, its ledger shows the skipped tick, and others go on', async () => {
+  test('a source slower than its interval never overlaps itself, its ledger shows the skipped tick, and others continue', async () => {
     const { service } = fixture;
     let running = 0;
     let most = 0;

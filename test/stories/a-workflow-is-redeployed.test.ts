@@ -10,7 +10,7 @@ forEachSharedService((fixture) => {
   });
   after(() => receiver.close());
 
-  /** Steps that tell the receiver which version runs and how to resume it. */
+  /** Steps that send the receiver the running version and how to resume it. */
   const steps = (version: string) => [
     {
       namespace: 'first',

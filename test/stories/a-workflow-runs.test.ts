@@ -208,7 +208,7 @@ forEachSharedService((fixture) => {
       triggers: [http],
     });
     await post(workflow.triggers[0].endpoint_url);
-    // It waits only for a moment, if anybody sees that at all.
+    // It waits only for a moment, which may pass unnoticed.
     const ended = await service.runInState(workflow.id, 'succeeded', 'failed');
     assert.equal(ended.state, 'succeeded');
     assert.equal(ended.steps.at(-1).exports.$return_value, 'early');
@@ -245,7 +245,7 @@ forEachSharedService((fixture) => {
     assert.ok(run);
   });
 
-  test('$.flow.rerun runs its step again with its context, and goes on after so many retries', async () => {
+  test('$.flow.rerun runs its step again with its context, and continues after so many retries', async () => {
     const { service } = fixture;
     const workflow = await service.createWorkflow({
       steps: [
@@ -277,7 +277,7 @@ forEachSharedService((fixture) => {
     );
   });
 
-  test('a run is cancelled, replayed, and restarted from a step by people', async () => {
+  test('a run is cancelled, replayed, and restarted from a step by users', async () => {
     const { service } = fixture;
     const workflow = await service.createWorkflow({
       steps: [
@@ -466,7 +466,7 @@ forEachSharedService((fixture) => {
     assert.equal(run.emitter_id, caller.id);
   });
 
-  test('a step that runs a workflow which fails gets its error, and goes on when it catches it', async () => {
+  test('a step that runs a workflow which fails gets its error, and continues when it catches it', async () => {
     const { service } = fixture;
     const callee = await service.createWorkflow({
       steps: [{ namespace: 'fail', code: cell("throw new RangeError('no such order');") }],

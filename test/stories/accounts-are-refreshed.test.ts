@@ -65,7 +65,7 @@ forEachSharedService((fixture) => {
     const refreshes = () => provider.granted.filter((type) => type === 'refresh_token').length;
     const ended = async (id: string) => {
       const { expires_at } = await read(id);
-      // The clock of the machine decides: nothing tells that time has passed.
+      // The clock of the machine decides: there is no signal that time has passed.
       await waitFor(() => Date.now() > Date.parse(expires_at), { what: 'the access token to end' });
     };
 
@@ -74,7 +74,7 @@ forEachSharedService((fixture) => {
         const id = await connect();
         const first = await read(id);
         await waitFor(async () => (await metadata(id)).last_refreshed_at !== null, {
-          what: 'a refresh that nobody asked for',
+          what: 'a scheduled refresh',
         });
         const second = await read(id);
         assert.notEqual(second.credentials.oauth_access_token, first.credentials.oauth_access_token);

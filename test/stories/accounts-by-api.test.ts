@@ -23,7 +23,7 @@ async function done(answer: Promise<ApiAnswer>, status = 200) {
   return body?.data;
 }
 
-/** A workspace of the suite's user, with people in each role, one that was removed, and a stranger. */
+/** A workspace of the suite's user, with users in each role, one that was removed, and a stranger. */
 class Team {
   readonly service: ServiceClient;
   readonly workspace: string;
@@ -137,7 +137,7 @@ forEachSharedService((fixture) => {
     team = await Team.make(fixture.service);
   });
 
-  test('an account is told without its credentials, and with them only when these are asked for', async () => {
+  test('an account is returned without its credentials, and with them only on request', async () => {
     const id = await team.account(team.maker);
     const metadata = await done(team.ask(team.maker, 'GET', `/v1/accounts/${id}`));
     const { created_at, updated_at, checked_at, app, healthy, error, user_id, owner_id, health, ...rest } =

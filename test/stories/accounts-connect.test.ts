@@ -90,7 +90,7 @@ forEachSharedService((fixture) => {
       assert.equal(headers['cache-control'], 'no-store');
     });
 
-    test('a link is for the first browser that agrees; who only looks, as previews in chats do, takes nothing', async () => {
+    test('a link is for the first browser that agrees; a mere look, as previews in chats take it, uses nothing up', async () => {
       const url = await link();
       assert.equal((await fetch(url)).status, 200);
       const first = new TestBrowser();
@@ -134,7 +134,7 @@ forEachSharedService((fixture) => {
       assert.deepEqual(await accountsOf(app), []);
     });
 
-    test('who says no at the provider is sent back, and told so', async () => {
+    test('a user who says no at the provider is sent back, and sees that', async () => {
       provider.decision = 'deny';
       const { url } = await new TestBrowser().visit(await link({ redirect_url: home }), {
         stopBefore: atHome,
@@ -203,7 +203,7 @@ forEachSharedService((fixture) => {
       });
     }
 
-    test('a provider that hangs up is told of', async () => {
+    test('a provider that hangs up is reported', async () => {
       provider.intercept = (request) => {
         request.socket.destroy();
         return true;
@@ -300,7 +300,7 @@ forEachSharedService((fixture) => {
       assert.match(form.text, /<input id="field_password"[^>]* type="password"/);
     });
 
-    test('an account is connected again by the same person, and by nobody else', async () => {
+    test('an account is connected again by the same user only', async () => {
       const { url } = await new TestBrowser().visit(await link({ redirect_url: home, name: 'Mine' }), {
         stopBefore: atHome,
       });
@@ -334,7 +334,7 @@ forEachSharedService((fixture) => {
       assert.deepEqual(await accountsOf(app), []);
     });
 
-    test('a member connects accounts of people only, and who was removed meanwhile none', async () => {
+    test('a member connects accounts of users only, and a removed one none', async () => {
       const user = await fixture.service.createUser('eve');
       const workspace = (await api('POST', '/v1/workspaces', { name: 'Team' })).body.data.id;
       const member = { user_id: user.id, role: 'member' };

@@ -12,7 +12,7 @@ const hostileName = 'Acme <img src=x onerror=alert(1)> \u202eseton';
 const shownName = 'Acme <img src=x onerror=alert(1)> ⟨U+202E⟩seton';
 
 describe('accounts in the dashboard', { skip: chromiumSkip() }, () => {
-  // New accounts are tested unasked, as on every service that somebody runs.
+  // New accounts are tested unasked, as on every real service.
   const dashboard = useDashboard({ ownService: () => ({ MILLRACE_ACCOUNT_CHECK_HOURS: '24' }) });
   let service: ServiceClient;
   let receiver: HttpReceiver;
@@ -122,7 +122,7 @@ describe('accounts in the dashboard', { skip: chromiumSkip() }, () => {
     dashboard.nothingWrong();
   });
 
-  test('an account is connected in the window of a provider, and the page goes on by itself', async () => {
+  test('an account is connected in the window of a provider, and the page continues by itself', async () => {
     provider.decision = { login: 'ada' };
     const page = await dashboard.signedIn('/accounts/new?app=testhub');
     await page.getByLabel('Name').fill('Ada at Testhub');
@@ -135,7 +135,7 @@ describe('accounts in the dashboard', { skip: chromiumSkip() }, () => {
     dashboard.nothingWrong();
   });
 
-  test('who says no at the provider is told so on the page, and can try again', async () => {
+  test('a user who says no at the provider sees that on the page, and can try again', async () => {
     provider.decision = 'deny';
     const page = await dashboard.signedIn('/accounts/new?app=testhub');
     await page.getByLabel('Name').fill('refused');
@@ -149,7 +149,7 @@ describe('accounts in the dashboard', { skip: chromiumSkip() }, () => {
     dashboard.nothingWrong();
   });
 
-  test('an account that ended says so, and is connected again under the same id, by the same person only', async () => {
+  test('an account that ended says so, and is connected again under the same id, by the same user only', async () => {
     provider.decision = { login: 'ada' };
     provider.accessTokenSeconds = 2;
     const page = await dashboard.signedIn('/accounts/new?app=testhub');

@@ -108,7 +108,7 @@ forEachService(
       const run = await service.runInState(workflow.id, 'succeeded');
       assert.match(JSON.stringify(run), new RegExp(id));
 
-      // Asked again it is still refused: nothing new to tell. Then it works.
+      // The next test is refused too, so nothing new is reported. Then it works.
       const again = await service.api('POST', `/v1/accounts/${id}/test`);
       assert.equal(again.body.data.healthy, false);
       provider.answerAlways({ status: 200 });
@@ -203,7 +203,7 @@ forEachService(
       assert.equal((await service.api('POST', `/v1/accounts/${id}/test`)).status, 200);
     });
 
-    test('an account of somebody alone is told of to them', async () => {
+    test('an account of a user is reported to that user', async () => {
       const { service } = fixture;
       const provider = await receiver({ status: 403 });
       const slug = `alone_${provider.port}`;
@@ -225,7 +225,7 @@ forEachService(
       );
     });
 
-    test('an account whose app nobody described is neither tested nor unhealthy', async () => {
+    test('an account whose app has no description is neither tested nor unhealthy', async () => {
       const { service } = fixture;
       const { id } = await create(service, '/v1/accounts', {
         app: 'unheard_of',

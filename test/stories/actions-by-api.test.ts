@@ -152,7 +152,7 @@ forEachSharedService((fixture) => {
     }
   });
 
-  test('props that additionalProps asks for are asked for, and its error is told', async () => {
+  test('props that additionalProps asks for are asked for, and its error is reported', async () => {
     const component_code = `export default { type: 'action',
       props: { kind: { type: 'string', reloadProps: true }, key: { type: 'string', secret: true, optional: true } },
       async additionalProps() {
@@ -209,7 +209,7 @@ forEachSharedService((fixture) => {
     `{ what: { type: 'string' } }`,
   );
   for (const [what, { name, message, seconds = 30 }] of Object.entries(hostile)) {
-    test(`an action that ${what} is an error in its answer, and harms nobody else`, async () => {
+    test(`an action that ${what} is an error in its answer, and harms no other caller`, async () => {
       const answering = ask({
         component_code: hostileAction,
         configured_props: { what },
@@ -351,7 +351,7 @@ forEachSharedService((fixture) => {
     assert.deepEqual((await run({ component_code: code })).body.data.ret, [true, 2]);
   });
 
-  test('an error of a file that code catches fails no run, and one that it does not catch is told', async () => {
+  test('an error of a file that code catches fails no run, and one that it does not catch is reported', async () => {
     const file = "$.files.open('a/kept.txt')";
     const { body } = await run({
       component_code: action(
@@ -459,7 +459,7 @@ forEachSharedService((fixture) => {
       await statuses(
         [withAccount(shared.id, workspace.id), viewer.key],
         [withAccount(shared.id, workspace.id), stranger.key],
-        // Outside of the workspace its account is nobody's, also for members.
+        // Outside of the workspace its account is unknown, also for members.
         [withAccount(shared.id), member.key],
         [withAccount(shared.id), viewer.key],
         [withAccount(foreign.id, workspace.id), member.key],
@@ -472,7 +472,7 @@ forEachSharedService((fixture) => {
     );
     assert.equal((await ask({ component_code }, 'no-such-key')).status, 401);
     const { used } = await data('GET', `/v1/accounts/${foreign.id}/uses`, undefined, stranger.key);
-    assert.deepEqual(used, [], 'nobody got the credentials of the stranger');
+    assert.deepEqual(used, [], 'no caller got the credentials of the stranger');
   });
 
   test('a run is counted for its owner, refused over the quota, and leaves nothing else', async () => {

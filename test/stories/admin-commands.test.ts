@@ -48,7 +48,7 @@ async function adminJson(place: Place, ...args: string[]): Promise<any> {
 }
 
 describe('the command line', () => {
-  test('help tells of every command and exits with 0', async () => {
+  test('help lists every command and exits with 0', async () => {
     await using folder = await createTempFolder('admin');
     for (const args of [['help'], ['--help'], ['user', 'create', '-h']]) {
       const { code, stdout } = await admin({ dataFolder: join(folder.path, 'none') }, ...args);
@@ -207,7 +207,7 @@ for (const dialect of storesOfStory(import.meta.filename, process.env[turnVariab
       });
     });
 
-    test('people read the key once, and lists in columns', async () => {
+    test('users see the key once, and lists in columns', async () => {
       await administer(async () => {
         const args = ['user', 'create', '--username', 'carl', '--email', 'carl@example.com'];
         const { stdout } = await admin(place, ...args);

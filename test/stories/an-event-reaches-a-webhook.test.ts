@@ -141,7 +141,7 @@ forEachSharedService((fixture) => {
     );
   });
 
-  test('a receiver that fails is asked again; the attempt tells status and answer', async () => {
+  test('a receiver that fails is asked again; the attempt records status and answer', async () => {
     const { service } = fixture;
     await using receiver = await HttpReceiver.start({ answer: { status: 503, body: 'b'.repeat(5000) } });
     const source = await createEmittingSource(service);
@@ -175,7 +175,7 @@ forEachSharedService((fixture) => {
     );
     await waitFor(
       async () => (await service.api('GET', `/v1/webhooks/${webhook.id}`)).body.data.failing_since === null,
-      { what: 'the webhook not to be failing any more' },
+      { what: 'the webhook to be no longer failing' },
     );
   });
 
@@ -233,7 +233,7 @@ forEachSharedService((fixture) => {
     const entries = await readdir(fixture.dataFolder, { recursive: true, withFileTypes: true });
     for (const entry of entries.filter((it) => it.isFile())) {
       const file = join(entry.parentPath, entry.name);
-      // Files of other suites may be gone by now.
+      // Files of other suites may be gone already.
       texts.set(file, await readFile(file, 'latin1').catch(() => ''));
     }
     // What is looked for could be found.

@@ -89,7 +89,7 @@ forEachSharedService((fixture) => {
 
   test('a stranger is refused before the body is read', async () => {
     const { service } = fixture;
-    // Its type and its form would each be refused, if anybody looked.
+    // Its type and its form would each be refused if they were read.
     const answer = await fetch(`${service.url}/v1/components`, {
       method: 'POST',
       headers: { authorization: 'Bearer no-such-key-0123456789', 'content-type': 'text/plain' },
@@ -263,7 +263,7 @@ forEachSharedService((fixture) => {
         { component_code: component },
       ],
       ['POST', (it) => `/v1/accounts?org_id=${it}`, workspace, nothing.o, { app: 'x', credentials: {} }],
-      // A person is no workspace.
+      // A user is no workspace.
       ['GET', (it) => `/v1/orgs/${it}/sources`, ids.user, 'u_000000000000'],
       ['POST', (it) => `/v1/sources?org_id=${it}`, ids.user, 'u_000000000000', { component_code: component }],
     ];
@@ -468,7 +468,7 @@ forEachSharedService((fixture) => {
       const answer = await service.api(method, path, body, { key: admin.key });
       assert.deepEqual([answer.status, answer.body.code], [409, 'conflict']);
     }
-    // Somebody else as admin, and one may leave; by e-mail address a member is found as well.
+    // With another admin one may leave; a member is found by e-mail address too.
     const email = (await service.api('GET', '/v1/users/me', undefined, { key: member.key })).body.data.email;
     const again = await service.api('POST', members, { email, role: 'admin' }, { key: admin.key });
     assert.deepEqual([again.status, again.body.data.role], [200, 'admin']);

@@ -54,7 +54,7 @@ function raw(
   });
 }
 
-/** Piece by piece, each when the one before is out: whoever hangs up in between is noticed. */
+/** Sends piece by piece, each when the previous one has left: a server that hangs up in between is noticed. */
 async function send(request: ClientRequest, body: string | Buffer | undefined): Promise<void> {
   const bytes = Buffer.from(body ?? '');
   for (let at = 0; at < bytes.length; at += pieceBytes) {

@@ -53,7 +53,7 @@ forEachSharedService((fixture) => {
     assert.deepEqual(await sourceNames(service), ['once', 'twice']);
   });
 
-  test('many at once make one; those that come meanwhile are told to come again', async () => {
+  test('many at once make one; those that come meanwhile are answered to come again', async () => {
     const service = await newUser();
     const answers = await Promise.all(
       Array.from({ length: 6 }, () => post(service, '/v1/webhooks', 'k', { url: 'https://example.com/a' })),
@@ -80,7 +80,7 @@ forEachSharedService((fixture) => {
     }
   });
 
-  test('while a deployment goes on, the request that is sent again is told so; then it gets its answer', async () => {
+  test('while a deployment is under way, a repeated request is refused for that; then it gets its answer', async () => {
     const service = await newUser();
     await using receiver = await HttpReceiver.start();
     const going = Promise.withResolvers<void>();

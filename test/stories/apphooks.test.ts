@@ -162,7 +162,7 @@ forEachSharedService((fixture) => {
     await service.api('DELETE', `/v1/sources/${source.id}`);
   });
 
-  test('an unknown app is refused, an unknown event is for nobody, an inactive source gets nothing', async () => {
+  test('an unknown app is refused, an unknown event reaches no source, an inactive source gets nothing', async () => {
     const { service } = fixture;
     const source = await service.createSource({ component_code: listener(`eventNames: ['message']`) });
     const unknown = await push({ app: 'slakc', event_name: 'message' });

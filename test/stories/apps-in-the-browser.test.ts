@@ -55,7 +55,7 @@ describe('apps in the dashboard', { skip: chromiumSkip() }, () => {
     dashboard.nothingWrong();
   });
 
-  test('an own app is added by its form, has an account, is changed, and is deleted once nothing is of it', async () => {
+  test('a custom app is added by its form, has an account, is changed, and is deleted once nothing is of it', async () => {
     const page = await dashboard.signedIn('/apps/new');
     await page.getByLabel('Slug').fill('Not A Slug');
     await page.getByLabel('Name', { exact: true }).fill('Acme <script>alert(1)</script> \u202eseton');

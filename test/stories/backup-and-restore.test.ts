@@ -31,11 +31,11 @@ interface Ended {
   code: number | null;
   stdout: string;
   stderr: string;
-  /** The most memory that the program on the store had, in MB; 0 where /proc does not tell. */
+  /** The most memory that the program on the store had, in MB; 0 without /proc. */
   peakMb: number;
 }
 
-/** `millrace …`, as somebody at a terminal has it; `onStart` gets the process that works on the store. */
+/** Runs `millrace …` as at a terminal; `onStart` gets the process that works on the store. */
 async function millrace(
   place: Place,
   words: readonly string[],
@@ -90,7 +90,7 @@ const timed = `export default {
 for (const from of storesOfStory(import.meta.filename, process.env[turnVariable])) {
   const to = from === 'sqlite' ? 'postgres' : 'sqlite';
   describe(`an instance on ${from} that is brought to ${to}`, { skip: postgresSkip() }, () => {
-    test('goes on with all that was acknowledged before the backup, which was made while it was busy', async () => {
+    test('continues with all that was acknowledged before the backup, which was made while it was busy', async () => {
       await using folder = await createTempFolder('moved');
       await using receiver = await HttpReceiver.start();
       const database: TestDatabase = await createTestDatabase();
@@ -156,7 +156,7 @@ for (const from of storesOfStory(import.meta.filename, process.env[turnVariable]
         assert.equal(restored.store, to);
         assert.ok(restored.data_keys >= 1);
         service = await Millrace.start(place);
-        assert.ok(!/API key/.test(service.output), 'nobody is made anew');
+        assert.ok(!/API key/.test(service.output), 'no user is created again');
 
         const events = await service.events(quiet.id);
         assert.equal(events.length, 50);

@@ -15,7 +15,7 @@ export default {
 /** Between an answer of the bystander and the next question: many in the time of a run that is at fault, and little work. */
 const pauseMs = 100;
 
-/** Another source is asked all the time: it must go on answering. */
+/** Another source gets requests all the time: it must keep answering. */
 class Bystander {
   #answers = 0;
   #stopped = false;
@@ -147,7 +147,7 @@ forEachSharedService((fixture) => {
   test('a run that ends its process is run again, and after the third time is an error event', () =>
     runsThreeTimes(fixture.service, 'process.exit(3);', /ended with code 3/));
 
-  test('an uncaught error after the run, or a rejected promise nobody waits for, ends up on $errors or $logs', async () => {
+  test('an uncaught error after the run, or a rejected promise that is not awaited, ends up on $errors or $logs', async () => {
     const { service } = fixture;
     const source: Source = await service.createSource({
       component_code: running(`
@@ -164,7 +164,7 @@ forEachSharedService((fixture) => {
     assert.ok(found.length > 0);
   });
 
-  test('an error that one run left behind is on $errors, and the run that goes on by then keeps all it does', async () => {
+  test('an error that one run left behind is on $errors, and the run that is under way keeps all its effects', async () => {
     const { service } = fixture;
     const source: Source = await service.createSource({
       component_code: running(`
@@ -343,7 +343,7 @@ describe('on one store', () => {
     assert.equal((await post(chatty)).status, 200);
     const [tooMany] = await errorsOf(fixture.service, chatty);
     assert.match(tooMany.event.error.message, /1000/);
-    assert.equal((await post(chatty)).status, 200, 'the source itself goes on');
+    assert.equal((await post(chatty)).status, 200, 'the source itself continues');
   });
 
   test('a run that takes all memory is run again, and after the third time is an error event', () =>

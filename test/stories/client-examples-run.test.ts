@@ -50,7 +50,7 @@ test('the examples of docs/client.md run as one program, and do what the page sa
     env: { URL: service.url, KEY: service.key },
   });
   const { body } = await service.api('GET', '/v1/users/me');
-  // Told of or not: whether the event was stored already when the stream was opened.
+  // Reported or not, depending on whether the event was stored already when the stream was opened.
   const lines = stdout
     .split('\n')
     .filter((line) => line !== '' && !line.startsWith('events may be missing: '));

@@ -56,7 +56,7 @@ describe('the TypeScript client follows a real service', () => {
     await folder?.remove();
   });
 
-  test('through restarts of the service a stream misses nothing and tells nothing twice', async () => {
+  test('through restarts of the service a stream misses no event and repeats none', async () => {
     const stop = new AbortController();
     const seen: unknown[] = [];
     const reconnects: (string | undefined)[] = [];
@@ -69,7 +69,7 @@ describe('the TypeScript client follows a real service', () => {
       for await (const message of stream)
         seen.push(message.type === 'event' ? message.data.event.n : message.type);
     })();
-    // A first one, since nothing tells that a stream of an emitter without events is open.
+    // A first event is emitted, since there is no signal that a stream of an emitter without events is open.
     await waitFor(async () => {
       if (seen.length === 0) await emit(0);
       return seen.length > 0;

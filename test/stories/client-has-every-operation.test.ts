@@ -30,7 +30,7 @@ function endpointOf(made: { configured_props?: unknown; endpoint_url?: unknown }
   return String(url);
 }
 
-/** The first event of a stream; `act` causes one, again and again, because a stream tells nobody that it is open. */
+/** The first event of a stream; `act` causes one, again and again, because a stream does not report that it is open. */
 async function firstOf<Data>(
   stream: EventStream<Data>,
   act: () => Promise<unknown>,
@@ -106,7 +106,7 @@ describe('the TypeScript client', () => {
       body: JSON.stringify(body),
     });
 
-  test('tells how the service is', async () => {
+  test('reports the health of the service', async () => {
     assert.equal((await client.health.get()).status, 'ok');
     assert.ok((await client.health.readiness()).status.length > 0);
     assert.match(await client.health.metrics(), /millrace_/);

@@ -11,7 +11,7 @@ function cell(body: string): string {
   return `export default defineComponent({\n  async run({ steps, $ }) {\n    ${body}\n  },\n});\n`;
 }
 
-/** Workflows and sources made and changed by a person, without a terminal. */
+/** Workflows and sources made and changed in the browser, without a terminal. */
 describe('editing in the browser', { skip: chromiumSkip() }, () => {
   const dashboard = useDashboard();
   let service: ServiceClient;
@@ -103,7 +103,7 @@ describe('editing in the browser', { skip: chromiumSkip() }, () => {
     await card.getByText('Has a problem').waitFor();
     await problem.waitFor();
     await dashboard.screenshot(page, 'edit-syntax-error');
-    // The service logs nothing, but the browser tells of each answer that is an error.
+    // The service logs nothing, but the browser reports each error response.
     dashboard.forgetComplaints();
     await page.getByRole('link', { name: 'Back to the workflow' }).click();
     await page.getByText(/Your changes of .* are not deployed\.$/).waitFor();
@@ -212,7 +212,7 @@ describe('editing in the browser', { skip: chromiumSkip() }, () => {
     dashboard.nothingWrong();
   });
 
-  test('from a failed run to the step at fault, which is mended and tried with what that run had', async () => {
+  test('from a failed run to the step at fault, which is fixed and tried with what that run had', async () => {
     const workflow = await service.createWorkflow({
       settings: { name: 'fails' },
       triggers: [http],
@@ -264,7 +264,7 @@ describe('editing in the browser', { skip: chromiumSkip() }, () => {
     dashboard.nothingWrong();
   });
 
-  test('components by search, expressions, triggers and settings; what does not fit is told at its place', async () => {
+  test('components by search, expressions, triggers and settings; what does not fit is reported at its place', async () => {
     const source = await service.createSource({ name: 'the inbox', key: 'http-new-requests-payload-only' });
     await service.api('POST', '/v1/components', {
       component_code: `export default { key: 'our-payment', name: 'Pay somebody', version: '0.1.0', type: 'action',
@@ -344,7 +344,7 @@ describe('editing in the browser', { skip: chromiumSkip() }, () => {
     dashboard.nothingWrong();
   });
 
-  test('who edits is told when another version was deployed meanwhile', async () => {
+  test('an editor sees when another version was deployed meanwhile', async () => {
     const workflow = await service.createWorkflow({
       settings: { name: 'contested' },
       steps: [{ namespace: 'code', code: cell('return 1;') }],
@@ -453,7 +453,7 @@ describe('editing in the browser', { skip: chromiumSkip() }, () => {
     const id = /sources\/(dc_\w+)/.exec(page.url())?.[1] ?? '';
     const [latest] = await service.events(id);
     assert.deepEqual(latest.event, { word: 'hello', is: 8 }, 'the secret stayed what it was');
-    // A hook that throws: told with its line, nothing changed.
+    // A hook that throws is reported with its line, and nothing is changed.
     await page.getByRole('tab', { name: 'Code and props' }).click();
     await pasteCode(
       page,

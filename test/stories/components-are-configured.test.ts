@@ -146,11 +146,11 @@ forEachSharedService((fixture) => {
     assert.equal(
       JSON.parse(made.steps[0].configured_props_json).deeper,
       'd',
-      'what a form is told is what a deployment takes',
+      'what a form gets is what a deployment takes',
     );
   });
 
-  test('code that fails is told with its place, and the account that it was given stays secret', async () => {
+  test('code that fails is reported with its place, and the account that it was given stays secret', async () => {
     const { service } = fixture;
     const id = await saved(service, hostile);
     const configured_props = { app: await account(service), pin: 'a pin of ours' };
@@ -200,7 +200,7 @@ forEachSharedService((fixture) => {
     assert.ok(!(await fixture.log()).includes(token));
   });
 
-  test('who asks needs the component and the accounts, and is told what is wrong with a question', async () => {
+  test('a caller needs the component and the accounts, and gets an error that says what is wrong with a request', async () => {
     const { service } = fixture;
     const id = await saved(service, chooser);
     const app = await account(service);

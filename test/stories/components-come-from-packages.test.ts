@@ -38,7 +38,7 @@ function controlCharacters(length: number): string {
   return bytes.toString('latin1');
 }
 
-/** What a publisher might do to whoever adds their package. */
+/** What a publisher might do to a user who adds the package. */
 const hostile = [
   {
     name: 'hostile-paths',
@@ -87,7 +87,7 @@ const packageOf = (version: string, name = '@demo/components') => ({
   },
 });
 
-/** That a package is added whole is a promise of each store; the rest runs on one of them, in turns. */
+/** Adding a package as a whole is a promise of each store; the rest runs on one of them, in turns. */
 const stores = storesOfStory(import.meta.filename, process.env[turnVariable]);
 
 for (const dialect of ['sqlite', 'postgres'] as const) {
@@ -110,7 +110,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
         name: 'native',
         version: '1.0.0',
         files: {
-          // The error of the addon is kept from whoever loads the package.
+          // The error of the addon is hidden from code that loads the package.
           'index.js':
             "try { exports.v = require('./a.node').start(); } catch { throw new Error('could not start'); }",
           'a.node': Buffer.from([0]),

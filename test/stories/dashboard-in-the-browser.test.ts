@@ -6,10 +6,10 @@ import { type ServiceClient, testApiKey } from '../support/service-client.ts';
 
 /** Everything that the pages may ever load, compressed as it is sent. */
 const bundleBytesMax = 400 * 1024;
-/** Of that, what the first page loads. */
+/** The part of it that the first page loads. */
 const firstBytesMax = 200 * 1024;
 
-/** Looks at every page with the eyes of Chromium: what is missing here is missing for a person. */
+/** Looks at every page in Chromium: what is missing here is missing for a user. */
 describe('the dashboard', { skip: chromiumSkip() }, () => {
   const dashboard = useDashboard();
   let service: ServiceClient;
@@ -43,7 +43,7 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
     dashboard.nothingWrong();
   });
 
-  test('a wrong key is told apart from other trouble, and nobody is signed in with it', async () => {
+  test('a wrong key is distinguished from other trouble, and signs no user in', async () => {
     const page = await dashboard.open();
     await page.goto(service.url);
     await dashboard.signIn(page, 'no-such-key-0123456789');
@@ -123,7 +123,7 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
     dashboard.nothingWrong();
   });
 
-  test('a stream can be paused, goes on with what came meanwhile, and is narrowed by its text', async () => {
+  test('a stream can be paused, continues with what came meanwhile, and is narrowed by its text', async () => {
     const source = await service.createSource({ name: 'stream', key: 'http-new-requests-payload-only' });
     const send = (n: number) =>
       fetch(source.configured_props.http.endpoint_url, {

@@ -5,7 +5,7 @@ import { waitFor } from '../support/wait-for.ts';
 
 const csrf = { 'x-millrace-csrf': '1' };
 
-/** A request as a browser, or somebody who pretends to be one, sends it. */
+/** A request as a browser, or an attacker who imitates one, sends it. */
 async function ask(
   service: ServiceClient,
   method: string,
@@ -87,7 +87,7 @@ forEachSharedService((fixture) => {
       headers: { cookie, ...csrf, 'sec-fetch-site': 'cross-site' },
     });
     assert.equal(read.code, 'foreign_origin');
-    // Nor can it sign somebody in as somebody else.
+    // It cannot sign a user in as another user either.
     const login = await ask(service, 'POST', '/v1/session', {
       headers: { ...csrf, origin: 'https://evil.example' },
       body: { api_key: service.key },
@@ -224,7 +224,7 @@ forEachSharedService((fixture) => {
     }
   });
 
-  test('the overview tells of rates, failures, what waits, and what needs attention, each to its owner', async () => {
+  test('the overview shows rates, failures, what waits, and what needs attention, each to its owner', async () => {
     const { service } = fixture;
     const source = await service.createSource({
       name: 'fails at times',

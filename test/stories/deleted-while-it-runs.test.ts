@@ -18,7 +18,7 @@ function assertTold([first, ...others]: readonly string[]): void {
 }
 
 forEachSharedService((fixture) => {
-  /** Deletes what a caller waits for while it sleeps; what they are told. */
+  /** Deletes what a caller waits for while it sleeps; returns the caller's answer. */
   async function answerAfterDeletion(make: (url: string) => Promise<{ path: string; endpoint: string }>) {
     const receiver = await HttpReceiver.start();
     try {

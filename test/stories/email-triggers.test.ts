@@ -87,7 +87,7 @@ forEachService(
       assert.match(await send({ to, text: 'x' }), /^250/);
     });
 
-    test('hostile mails are refused or parsed, and the service goes on', async () => {
+    test('hostile mails are refused or parsed, and the service continues', async () => {
       const { service } = fixture;
       const workflow = await service.createWorkflow(mailed);
       const [{ email_address: to }] = workflow.triggers;

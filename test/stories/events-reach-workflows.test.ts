@@ -30,7 +30,7 @@ async function rowsOf(service: ServiceClient, path: string) {
 const delivered = (receiver: HttpReceiver) => receiver.requests.map((request) => request.json());
 
 forEachSharedService((fixture) => {
-  test('what a source emits runs the workflow that it triggers; what that emits reaches a webhook, and whoever reads', async () => {
+  test('what a source emits runs the workflow that it triggers; what that emits reaches a webhook, and its readers', async () => {
     const { service } = fixture;
     await using receiver = await HttpReceiver.start();
     const source = await createEmittingSource(service);

@@ -20,7 +20,7 @@ interface Sent {
 /** Longer than the second wait between attempts of a delivery. */
 const patienceMs = 420_000;
 
-/** Sends numbered requests until told to stop; remembers those that got their 2xx. */
+/** Sends numbered requests until it is stopped; remembers those that got their 2xx. */
 function send(url: string, sent: Sent): { stop(): Promise<void> } {
   let going = true;
   const sending = async () => {

@@ -89,7 +89,7 @@ forEachSharedService((fixture) => {
     return pages.map(({ data }) => data.length);
   };
 
-  test('a value of every type reaches a source, an action and a step, and secrets are masked in what is told', async () => {
+  test('a value of every type reaches a source, an action and a step, and secrets are masked in what is returned', async () => {
     const { service } = fixture;
     const account = await done(
       service.api('POST', '/v1/accounts', { app: 'acme_props', credentials: { token } }),
@@ -209,7 +209,7 @@ forEachSharedService((fixture) => {
       [{ ...list, value: undefined }, 'value', /a value is required/],
       [{ ...list, kind: 'text', needed: 'n' }, 'value', /expected a string/],
       [{ ...text, needed: undefined }, 'needed', /a value is required/],
-      // The code stumbles over what is missing; told is what can be mended.
+      // The code fails on the missing value; the error names what the caller can fix.
       [{ kind: 'strict', extra: 'e' }, 'needed', /a value is required/],
     ] as const) {
       const { status, body } = await change(values);

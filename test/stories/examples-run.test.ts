@@ -46,7 +46,7 @@ forEachSharedService((fixture) => {
     assert.equal(await (await fetch(workflow.triggers[0].endpoint_url)).text(), 'Hello, stranger!\n');
   });
 
-  test('approval-by-link goes on when its link is followed', async () => {
+  test('approval-by-link continues when its link is followed', async () => {
     const workflow = await deploy('approval-by-link');
     const answer = await fetch(workflow.triggers[0].endpoint_url, {
       method: 'POST',

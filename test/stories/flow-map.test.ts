@@ -6,7 +6,7 @@ import { forEachSharedService } from '../support/millrace.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 forEachSharedService((fixture) => {
-  test('the flow map tells what goes from a source to its webhook, to its owner alone', async () => {
+  test('the flow map shows what goes from a source to its webhook, to its owner only', async () => {
     const { service } = fixture;
     const receiver = await HttpReceiver.start();
     try {

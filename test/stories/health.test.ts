@@ -4,7 +4,7 @@ import { HttpReceiver } from '../support/http-receiver.ts';
 import { forEachSharedService, type ServiceClient } from '../support/millrace.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-/** Throws when it is told to. */
+/** Throws on demand. */
 const code = `export default {
   name: 'Told', props: { http: { type: '$.interface.http', customResponse: true } },
   run(event) {
@@ -88,7 +88,7 @@ forEachSharedService((fixture) => {
     assert.equal(refused.status, 400);
   });
 
-  test('a workflow is failing when its last run failed, until one succeeds or it is deployed anew', async () => {
+  test('a workflow is failing when its last run failed, until one succeeds or it is deployed again', async () => {
     const { service } = fixture;
     const workflow = await service.createWorkflow({
       steps: [{ namespace: 'code', code: stepCode }],
@@ -132,11 +132,11 @@ forEachSharedService((fixture) => {
     status = 200;
     await post(source.configured_props.http.endpoint_url, { n: 2 });
     await waitFor(async () => (await healthOf(service, path)).failures === 0, {
-      what: 'no failure any more',
+      what: 'no further failure',
     });
   });
 
-  test('an account that nobody tested is untested, not healthy', async () => {
+  test('an account without a test is untested, not healthy', async () => {
     const { service } = fixture;
     const { body } = await service.api('POST', '/v1/accounts', {
       app: 'some_unknown_app',

@@ -28,7 +28,7 @@ forEachSharedService((fixture) => {
     });
     after(() => provider.close());
 
-    test('who opens a link is told who asks and for whom before anything is asked of the provider', async () => {
+    test('a user who opens a link sees who asks and for whom before anything is asked of the provider', async () => {
       const workspace = (await api('POST', '/v1/workspaces', { name: 'Evil <Inc>' })).body.data.id;
       const app = provider.app('hub', {}, { authorization_parameters: {} });
       assert.equal((await api('POST', `/v1/apps?org_id=${workspace}`, app)).status, 200);
@@ -45,7 +45,7 @@ forEachSharedService((fixture) => {
       );
       const opened = await fetch(asked.body.data.connect_url, { redirect: 'manual' });
       const text = await opened.text();
-      // A provider that was asked before by the same client says yes without a word to the person.
+      // A provider that was asked before by the same client agrees without asking the user.
       assert.equal(opened.status, 200, 'the browser was sent to the provider unasked');
       assert.ok(text.includes(eve.email), text);
       assert.match(text, /Evil &lt;Inc&gt;/);
@@ -158,7 +158,7 @@ forEachSharedService((fixture) => {
           assert.equal(plain(foreign.body), plain(nothing.body), what);
         }
       }
-      // Nor do its tokens outlive what they are for.
+      // Its tokens do not outlive their purpose either.
       const tokens = { key: token };
       assert.equal((await api('GET', `/v1/accounts/${account}`, undefined, tokens)).status, 200);
       const peek = await api('GET', `/v1/accounts/${account}?include_credentials=1`, undefined, tokens);

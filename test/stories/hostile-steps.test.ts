@@ -112,7 +112,7 @@ forEachSharedService((fixture) => {
     assert.deepEqual(states, ['failed', ...Array.from({ length: 5 }, () => 'succeeded')]);
   });
 
-  test('an error that nobody caught when its step had ended is told of on $errors', async () => {
+  test('an uncaught error after the end of its step is reported on $errors', async () => {
     const { service } = fixture;
     const workflow = await service.createWorkflow({
       steps: [

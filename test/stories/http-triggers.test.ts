@@ -43,7 +43,7 @@ function raw(url: string, text: string): Promise<string> {
   });
 }
 
-/** Sends `bytes` bytes that nobody ever has in memory; the status and the hash of what was sent. */
+/** Sends `bytes` bytes that are never in memory as a whole; returns the status and the hash of what was sent. */
 function upload(
   url: string,
   bytes: number,
@@ -114,7 +114,7 @@ forEachSharedService((fixture) => {
     assert.equal(run.event.body, 'hello');
   });
 
-  test('with one, and none given, the caller is told so', async () => {
+  test('with one, and none given, the error says so', async () => {
     const { service } = fixture;
     const silent = await workflowOf(service, 'return 1;', { custom_response: true });
     const answer = await fetch(silent.url);
@@ -342,7 +342,7 @@ forEachSharedService((fixture) => {
     const declared = await upload(`${url}?pipedream_upload_body=1`, 130 * 1024 * 1024, {
       'content-length': String(130 * 1024 * 1024),
     }).catch((error: NodeJS.ErrnoException) => ({ status: 0, text: String(error.code) }));
-    // Whoever sends on may find the connection closed before the answer is read.
+    // A client that keeps sending may find the connection closed before it reads the answer.
     if (declared.status !== 0) assert.equal(declared.status, 413);
     else assert.match(declared.text, /EPIPE|ECONNRESET/);
     const undeclared = await upload(`${url}?pipedream_upload_body=1`, 21 * 1024 * 1024, {
@@ -412,7 +412,7 @@ forEachSharedService((fixture) => {
     assert.equal((await fetch(url, { method: 'POST', headers, body: `${many}--x--\r\n` })).status, 200);
   });
 
-  test('a run that waits goes on when its resume URL is called, with what was sent, and once', async () => {
+  test('a run that waits continues when its resume URL is called, with what was sent, and once', async () => {
     const { service } = fixture;
     const workflow = await service.createWorkflow({
       steps: [

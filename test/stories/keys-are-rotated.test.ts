@@ -115,13 +115,13 @@ class Place {
   }
 }
 
-/** That a killed rotation loses nothing is a promise of each store; the rest runs on one of them, in turns. */
+/** A killed rotation loses nothing on either store; the rest runs on one of them, in turns. */
 const stores = storesOfStory(import.meta.filename, process.env[turnVariable]);
 
 for (const dialect of ['sqlite', 'postgres'] as const) {
   const isEmbedded = dialect === 'sqlite';
   describe(isEmbedded ? 'on SQLite' : 'on PostgreSQL', { skip: !isEmbedded && postgresSkip() }, () => {
-    describe('a process that rotates keys is killed at every point in turn, and the next one goes on', () => {
+    describe('a process that rotates keys is killed at every point in turn, and the next one continues', () => {
       /** Owners of nothing but a key: enough for two batches. */
       const plainOwners = 220;
       const owners = Array.from({ length: 3 }, (_, index) => `o_${index}`);
@@ -136,7 +136,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       });
       after(() => place.remove());
 
-      /** Answers whether it came to its end. */
+      /** Returns whether it finished. */
       async function rotateAndDie(kind: string, diesAt: number): Promise<boolean> {
         const args = [kind, place.dataFolder, place.database?.url ?? '', String(diesAt)];
         const child = spawn(process.execPath, [rotationFile, ...args], {
@@ -210,7 +210,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
         });
       });
 
-      test('of both, at moments that nobody chose', async () => {
+      test('of both, at random moments', async () => {
         for (const kind of ['master', 'data']) {
           const args = [kind, place.dataFolder, place.database?.url ?? '', '0'];
           const child = spawn(process.execPath, [rotationFile, ...args], { stdio: 'ignore' });
@@ -316,7 +316,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
           await work();
         }
 
-        test('keys status tells of the master key, of data keys by owner, and of nothing unfinished; the master key is rotated once the service has stopped', async () => {
+        test('keys status shows the master key, of data keys by owner, and of nothing unfinished; the master key is rotated once the service has stopped', async () => {
           await useAll();
           const before = await readFile(keyFilePath(place.dataFolder), 'utf8');
           const refused = await place.admin(['keys', 'rotate-master']);
@@ -359,7 +359,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
           await whileStopped(async () => {
             if (isEmbedded) await rotate();
             await place.withStore(async (store) => {
-              // Nothing needs them any more.
+              // Nothing needs them now.
               const retired = await store.transaction((tx) =>
                 tx
                   .deleteFrom('data_keys')
@@ -370,7 +370,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
               assert.ok(retired.length >= 1);
               for (const { table, column, text } of await allTexts(store))
                 for (const { key_id } of retired)
-                  assert.ok(!text.includes(`v1.${key_id}.`), `${table}.${column} was not sealed anew`);
+                  assert.ok(!text.includes(`v1.${key_id}.`), `${table}.${column} was not resealed`);
             });
           });
           await useAll();

@@ -112,7 +112,7 @@ forEachSharedService((fixture) => {
     for (const stream of [again, fresh, ahead]) stream.close();
   });
 
-  test('after events were pruned or deleted, a reader that resumes is told of the gap first', async () => {
+  test('after events were pruned or deleted, a reader that resumes gets the gap first', async () => {
     const { service } = fixture;
     const source = await service.createSource({ component_code: counting });
     await emit(source, {});
@@ -202,7 +202,7 @@ forEachSharedService((fixture) => {
     assert.deepEqual(stream.messages, [end]);
   });
 
-  test('a stream ends soon after its key was revoked, or its reader is no member any more', async () => {
+  test('a stream ends soon after its key was revoked, or its reader left the workspace', async () => {
     const { service } = fixture;
     const workspace = await service.api('POST', '/v1/workspaces', { name: 'Readers' });
     assert.equal(workspace.status, 200, JSON.stringify(workspace.body));

@@ -12,7 +12,7 @@ import { startNpmRegistry } from '../support/npm-registry.ts';
 import { projectFiles, projectRoot, readProjectFile } from '../support/project-files.ts';
 import { createTempFolder, type TempFolder } from '../support/temp-folder.ts';
 
-/** Whose every block is a file, a command, its output, or says that it is not run. Each is done on its own. */
+/** Pages on which every block is a file, a command, its output, or marked as not run. Each page is tested on its own. */
 const pages = projectFiles().filter(
   (file) =>
     /^docs\/guides\/.*\.md$/.test(file) ||
@@ -72,7 +72,7 @@ describe('the manual', () => {
   test('has an example with curl for each operation, which the service understands', async () => {
     const examples = referenceBlocks('sh');
     assert.ok(examples.length > 140, `${examples.length} examples`);
-    // Nothing of these can be there: what they name is of nobody.
+    // None of these can exist: the names in them belong to no owner.
     const misunderstood = [
       'unknown_path',
       'method_not_allowed',
@@ -171,7 +171,7 @@ function referenceBlocks(language: string) {
     .filter((block) => block.language === language);
 }
 
-test('blocks, commands and outputs are read as people read them', () => {
+test('blocks, commands and outputs are read as users read them', () => {
   const page = 'text\n\n```sh until=a\nx\n```\n\n1. item\n\n   ```text output\n   y\n     z\n   ```\n';
   const [first, second] = blocksOf('p.md', page);
   assert.deepEqual([first?.place, first?.text, first?.marks.get('until')], ['p.md:3', 'x', 'a']);

@@ -82,7 +82,7 @@ describe('the manual in a browser', { skip: chromiumSkip() }, () => {
     browser.nothingWrong();
   });
 
-  test('helps whoever comes to an address that is none', async () => {
+  test('helps a reader who comes to a wrong address', async () => {
     const page = await browser.visit('/docs/guides/webhook');
     await page.getByRole('heading', { name: 'There is no such page' }).waitFor();
     await browser.screenshot(page, 'manual-missing');

@@ -5,7 +5,7 @@ import { before, describe, test } from 'node:test';
 import { useSharedService } from '../support/millrace.ts';
 import { projectFiles, readProjectFile } from '../support/project-files.ts';
 
-/** Files of docs that are pages on a service too, besides those from elsewhere in the project. */
+/** Files of docs that are pages on a service too, in addition to those from elsewhere in the project. */
 const written = projectFiles().filter((file) => /^docs\/.*\.md$/.test(file));
 
 describe('the manual on a service', () => {
@@ -128,7 +128,7 @@ describe('the manual on a service', () => {
     }
   });
 
-  test('says to people what they may have meant, and to programs that there is nothing', async () => {
+  test('suggests pages to readers, and answers programs with 404', async () => {
     const path = '/docs/guide/webhook<script>alert(1)</script>';
     const page = await fetch(fixture.service.url + path, { headers: { accept: 'text/html' } });
     const html = await page.text();

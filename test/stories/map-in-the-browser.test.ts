@@ -200,7 +200,7 @@ describe('the flow map in the dashboard', { skip: chromiumSkip() }, () => {
     dashboard.nothingWrong();
   });
 
-  test('a subscription is made by name, explained, found, and ended after its consequences were told', async () => {
+  test('a subscription is made by name, explained, found, and ended after its consequences were shown', async () => {
     const source = await createEmittingSource(service);
     const webhook = await created('/v1/webhooks', { url: `${receiver.url}/later`, name: 'late <b>hook</b>' });
     const page = await dashboard.signedIn('/subscriptions');

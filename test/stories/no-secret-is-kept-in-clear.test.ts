@@ -271,7 +271,7 @@ forEachService(
       assert.ok(answers.join().includes('[redacted]'), 'something tried to get out');
       assert.deepEqual(findSecrets(answers.join('\n'), secrets), [], 'not in what the API answers');
 
-      // Whoever may read credentials gets them, and nothing else does.
+      // Callers that may read credentials get them, and nothing else does.
       for (const { id } of [account, brought]) {
         const { body } = await service.api('GET', `/v1/accounts/${id}?include_credentials=1`);
         assert.ok(findSecrets(JSON.stringify(body), secrets).length >= 2);

@@ -186,7 +186,7 @@ describe('several nodes on one PostgreSQL', { skip: postgresSkip() }, () => {
     }
   });
 
-  test('callers of runs that wait for their turn are told so too', async () => {
+  test('callers of runs that wait for their turn get that error too', async () => {
     const receiver = await HttpReceiver.start();
     try {
       const source = await create(
@@ -322,7 +322,7 @@ describe('several nodes on one PostgreSQL', { skip: postgresSkip() }, () => {
 });
 
 describe('a node on PostgreSQL that was killed', { skip: postgresSkip() }, () => {
-  test('goes on at once when it is started again on its data folder, however long its lease would last', async () => {
+  test('continues immediately when it is started again on its data folder, however long its lease would last', async () => {
     const database = await borrowTestDatabase();
     const folder = await createTempFolder('a');
     const start = () =>

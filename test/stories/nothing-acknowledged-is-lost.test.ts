@@ -63,7 +63,7 @@ interface Track {
 /** A source keeps its last 100 events: this many may be acknowledged and not yet read, or those that a kill leaves unread could go. */
 const unreadMax = 60;
 
-/** Sends numbered requests until told to stop, while `mayGoOn`; remembers those that got their 2xx. */
+/** Sends numbered requests until it is stopped, while `mayGoOn`; remembers those that got their 2xx. */
 function stream(url: string, sent: Sent, mayGoOn: () => boolean): { stop(): Promise<void> } {
   let going = true;
   const send = async () => {
@@ -151,7 +151,7 @@ async function killInALoop(options: {
   const rounds = options.databaseUrl === undefined ? roundsOn.sqlite : roundsOn.postgres;
   await using receiver = await HttpReceiver.start();
   let service = await Millrace.start(options);
-  // Also when the test fails: a service that goes on would keep the file from ending.
+  // Also when the test fails: a service that still runs would keep the file from ending.
   await using _stopped = { [Symbol.asyncDispose]: () => service.kill() };
   const tracks: Track[] = [];
   for (const component_code of [recorder, answeringRecorder]) {
@@ -281,7 +281,7 @@ class WorkflowTrack {
     this.#receiver = receiver;
   }
 
-  /** Until it is told to stop, which is when the service is gone. */
+  /** Sends until it is stopped, which is when the service is gone. */
   send(service: Millrace): { stop(): Promise<void> } {
     let going = true;
     this.#endsWanted = this.#ended().size + endsBeforeKill;

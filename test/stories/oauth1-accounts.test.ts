@@ -6,7 +6,7 @@ import { forEachSharedService } from '../support/millrace.ts';
 import { OAuth1Provider, type ProviderToken } from '../support/oauth1-provider.ts';
 import { TestBrowser } from '../support/test-browser.ts';
 
-/** A step with the account, that calls `axios` as components do, and exports what came of `body`. */
+/** A step with the account, that calls `axios` as components do, and exports the outcome of `body`. */
 function step(body: string): string {
   return `import { axios } from '@pipedream/platform';
     export default defineComponent({
@@ -150,7 +150,7 @@ forEachSharedService((fixture) => {
     assert.deepEqual(provider.problems.splice(0), []);
   });
 
-  test('an account is made from a token that somebody has, and a source signs with it', async () => {
+  test('an account is made from an existing token, and a source signs with it', async () => {
     const token = provider.addToken();
     const id = await brought(token);
     const source = await fixture.service.createSource({

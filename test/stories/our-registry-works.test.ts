@@ -49,7 +49,7 @@ forEachSharedService((fixture) => {
     assert.ok('permalink' in first[0].event);
     titles.push('Wednesday');
     const stream = await service.stream(source.id);
-    // Activation runs the source at once, so that nobody waits for the next tick here.
+    // Activation runs the source immediately, so that this test does not wait for the next tick.
     for (const active of [false, true]) await service.api('PUT', `/v1/sources/${source.id}`, { active });
     const { data } = await stream.message(1);
     assert.equal(data.event.title, 'Wednesday');
@@ -58,7 +58,7 @@ forEachSharedService((fixture) => {
     assert.ok(conditional.length > 0, 'asks only for what changed');
   });
 
-  test('a feed that does not exist, or is none, is told to the person who enters it', async () => {
+  test('a feed that does not exist, or is none, is reported to the user who enters it', async () => {
     const { service } = fixture;
     await using web = await HttpReceiver.start({
       answer: ({ url }) => (url === '/page' ? { body: '<html><body>hello</body></html>' } : { status: 404 }),
@@ -133,7 +133,7 @@ forEachSharedService((fixture) => {
     assert.equal(cron.configured_props[timerOf(body.data)].cron, '0 9 * * *');
   });
 
-  test('the registry tells of each component what it needs, and says so when it has none', async () => {
+  test('the registry shows what each component needs, and says so when it has none', async () => {
     const { service } = fixture;
     for (const key of [
       'rss-new-item-in-feed',

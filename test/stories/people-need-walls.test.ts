@@ -38,7 +38,7 @@ async function start(
   return { service, [Symbol.asyncDispose]: () => stop(service) };
 }
 
-/** The service itself is told: bubblewrap would not pass it on. */
+/** The signal goes to the service itself: bubblewrap would not pass it on. */
 async function stop(service: Millrace): Promise<void> {
   const { pid, spawnfile } = service.process;
   const [inner] = pid === undefined || spawnfile !== bwrap ? [] : childrenOf(pid);
@@ -58,7 +58,7 @@ async function verify(service: Millrace): Promise<{ state: string; detail: strin
   return checks.find(({ name }) => name === 'sandbox level');
 }
 
-test('without the kernel level one person runs code, and nobody else is let in until the operator decides', async () => {
+test('without the kernel level one user runs code, and no other is let in until the operator decides', async () => {
   let workspaceId = '';
   let userId = '';
   {
@@ -92,7 +92,7 @@ test('without the kernel level one person runs code, and nobody else is let in u
     const { data } = (await started.service.api('GET', '/v1/instance')).body;
     assert.deepEqual([data.sandbox, data.sandbox_reason], ['seat-belt', null]);
   }
-  // Who came in stays, and what they have goes on; no further step is made.
+  // Users who came in stay, and their code continues to run; no further ones are let in.
   await using started = await start('auto');
   assert.match(started.service.output, /sandbox\.kernel-level-missed/);
   const path = `/v1/workspaces/${workspaceId}/members`;
@@ -115,7 +115,7 @@ test('a service that has to have the kernel level does not start without, and sa
   );
 });
 
-test('with the kernel level others are let in, and everybody who asks is told', { skip }, async () => {
+test('with the kernel level others are let in, and callers that ask see the level', { skip }, async () => {
   await using started = await start('require', { launcher: [] });
   const { service } = started;
   await service.createUser('third');

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { runCommand } from '../support/command-line.ts';
 import { forEachSharedService } from '../support/millrace.ts';
+import { createTempFolder } from '../support/temp-folder.ts';
 
 /** Answers with what names its process, or ends it. */
 const code = (name: string, body = '') => `export default {
@@ -60,7 +62,7 @@ forEachSharedService((fixture) => {
     assert.notEqual(await ofWorkflow(), shared);
   });
 
-  test('a source that ends its process takes nobody with it from then on', async () => {
+  test('a source that ends its process takes no other source with it from then on', async () => {
     const good = await source('Good');
     const bad = await source('Bad', {}, 'process.exit(1);');
     const before = await good.process();
@@ -83,5 +85,59 @@ forEachSharedService((fixture) => {
     const share = body.data.owners.find((one: { owner_id: string }) => one.owner_id === owner_id);
     assert.ok(share.processes >= 1);
     assert.deepEqual([share.delayed, share.refused], [0, 0]);
+  });
+
+  test('the admin of the instance sees names of users, and of deployments only those that the admin may read', async () => {
+    const { service } = fixture;
+    const { admin } = service;
+    const me = (await service.api('GET', '/v1/users/me')).body.data;
+    const theirs = (await service.api('POST', '/v1/workspaces', { name: 'Not of the admin' })).body.data;
+    const ours = (await admin.api('POST', '/v1/workspaces', { name: 'Of the admin' })).body.data;
+    const run = async (by: typeof service, settings: object) => {
+      const made = await by.createSource({ component_code: code('Named'), ...settings });
+      await fetch(made.configured_props.http.endpoint_url);
+      return made.id as string;
+    };
+    const ofUser = await run(service, {});
+    const ofTheirs = await run(service, { org_id: theirs.id });
+    const workflow = await admin.createWorkflow({
+      org_id: ours.id,
+      settings: { name: 'flow' },
+      triggers: [{ type: 'http', props: { custom_response: true } }],
+      steps: [{ namespace: 'bad', code: 'export default { run() { process.exit(3); } }' }],
+    });
+    await fetch(workflow.triggers[0].endpoint_url);
+    const ofOurs = await run(admin, { org_id: ours.id, name: 'ours' });
+
+    const { data } = (await admin.api('GET', '/v1/instance/processes')).body;
+    const processOf = (id: string) =>
+      data.processes.find((one: { deployment_ids: string[] }) => one.deployment_ids.includes(id));
+    assert.equal(processOf(ofUser).owner_name, me.username);
+    assert.equal(processOf(ofTheirs).owner_name, null);
+    assert.equal(processOf(ofOurs).owner_name, 'Of the admin');
+    const share = data.owners.find((one: { owner_id: string }) => one.owner_id === ours.id);
+    assert.equal(share.owner_name, 'Of the admin');
+    const apart = data.set_apart.find((one: { owner_id: string }) => one.owner_id === ours.id);
+    assert.match(apart.reason, /code 3/);
+    assert.equal(apart.owner_name, 'Of the admin');
+    assert.ok(data.set_apart_count >= 1);
+    const named = (id: string) => data.deployments.find((one: { id: string }) => one.id === id);
+    assert.deepEqual(named(ofOurs), { id: ofOurs, object_id: ofOurs, name: 'ours' });
+    assert.deepEqual(named(apart.deployment_id), {
+      ...{ id: apart.deployment_id, object_id: workflow.id, name: 'flow' },
+    });
+    assert.equal(named(ofUser), undefined);
+    assert.equal(named(ofTheirs), undefined);
+    assert.match(data.node, /^node_/);
+    assert.ok(data.processes.length <= data.processes_max && data.memory_bytes_max > 0);
+
+    await using folder = await createTempFolder('processes');
+    const environment = { MILLRACE_URL: admin.url, MILLRACE_API_KEY: admin.key };
+    const listed = await runCommand({ folder: folder.path, environment }, ['processes']);
+    assert.match(listed.stdout, new RegExp(`^\\d+ +${me.username} +\\w+ +yes`, 'm'));
+    assert.match(listed.stdout, new RegExp(`^${apart.deployment_id} +Of the admin `, 'm'));
+    assert.match(listed.stdout, new RegExp(`^\\d+ +${theirs.id} `, 'm'));
+    await admin.api('DELETE', `/v1/sources/${ofOurs}`);
+    await admin.api('DELETE', `/v1/workflows/${workflow.id}`);
   });
 });

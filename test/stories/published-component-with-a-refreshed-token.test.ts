@@ -13,7 +13,7 @@ import { waitFor } from '../support/wait-for.ts';
 /** Short enough to wait for its end. The provider takes a token for some seconds more: a slow run is no failure. */
 const tokenSeconds = 3;
 
-describe('quickbooks-get-customer with an account that a person connected', () => {
+describe('quickbooks-get-customer with an account that a user connected', () => {
   let published: PublishedComponents;
   let provider: OAuthProvider;
   let quickbooks: ServiceStandIn;

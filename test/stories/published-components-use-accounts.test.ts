@@ -39,7 +39,7 @@ for (const wanted of ['sqlite', 'postgres'] as const) {
         dialect,
         apps: apps[wanted],
         connectTo: standIns.connectTo,
-        // Linear's components believe webhooks of Linear's own addresses alone: this test is a proxy that tells such a one.
+        // Linear's components accept webhooks from Linear's own addresses only: this test acts as a proxy that names such an address.
         environment: { MILLRACE_TRUSTED_PROXIES: '127.0.0.1' },
       });
     });

@@ -89,7 +89,7 @@ describe('mysql: three sources and three actions, with a real MariaDB that deman
     const attack = "x'); DROP TABLE orders; -- ";
     const run = await published.runSteps(
       [
-        // What it asks for besides the table, its additionalProps read from the database.
+        // The props that it needs in addition to the table, which its additionalProps read from the database.
         {
           app: 'mysql',
           action: 'create-row',

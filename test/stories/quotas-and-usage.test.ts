@@ -122,7 +122,7 @@ forEachSharedService((fixture) => {
     }
   });
 
-  test('a user on the paid plan is told of the billing period, one on the free plan of the day', async () => {
+  test('a user on the paid plan sees the billing period, one on the free plan the day', async () => {
     const person = await fixture.service.createUser('payer');
     const free = await data('GET', '/v1/users/me', undefined, person.key);
     assert.deepEqual(Object.keys(free), [

@@ -286,7 +286,7 @@ forEachSharedService((fixture) => {
     assert.equal((await asKim('GET', `/v1/replays/${id}`)).status, 200);
     assert.equal((await asKim('DELETE', `/v1/replays/${id}`)).status, 403);
     await service.api('POST', `/v1/workspaces/${org}/members`, { user_id: person.id, role: 'member' });
-    // Somebody else's listener stays theirs.
+    // A listener of another owner stays theirs.
     assert.equal((await asKim('POST', path, { listener_id: ours })).status, 404);
     const slow = await asKim('POST', path, { listener_id: own, rate: 1 });
     assert.equal(slow.status, 200, JSON.stringify(slow.body));

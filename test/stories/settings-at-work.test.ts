@@ -70,7 +70,7 @@ async function askHost(service: Millrace, host: string, headers: Record<string, 
 
 /** What a proxy adds, and what a caller may pretend. */
 const forwarded = { 'x-forwarded-for': '198.51.100.1, 203.0.113.9' };
-/** The key of the endpoint of a source that tells who called it. */
+/** The key of the endpoint of a source that returns its caller's address. */
 let endpointKey = '';
 
 describe('a service with limits and addresses of its own', () => {
@@ -89,6 +89,8 @@ describe('a service with limits and addresses of its own', () => {
       MILLRACE_FILES_MAX_GB: '1',
       MILLRACE_RUNS_KEPT: '2',
       MILLRACE_STREAMS_PER_KEY: '2',
+      MILLRACE_PROCESSES_MAX: '9',
+      MILLRACE_PROCESSES_MEMORY: '1234',
       MILLRACE_AUDIT_DAYS: '2',
       MILLRACE_QUOTA_CREDITS: '1001',
       MILLRACE_QUOTA_COMPUTE_MS: '1002',
@@ -142,7 +144,7 @@ describe('a service with limits and addresses of its own', () => {
     assert.match(triggers[0].email_address, /^em[0-9a-z]{13}@mail\.example\.test$/);
   });
 
-  test('MILLRACE_TRUSTED_PROXIES: without it no forwarded address or host is believed', async () => {
+  test('MILLRACE_TRUSTED_PROXIES: without it no forwarded address or host is used', async () => {
     const answer = await fetch(`${service.url}/in/${endpointKey}`, {
       headers: { ...forwarded, 'x-forwarded-host': 'hooks.example.com' },
     });
@@ -190,6 +192,11 @@ describe('a service with limits and addresses of its own', () => {
       return runs.length < 100 && runs;
     });
     assert.equal(kept.length, 2);
+  });
+
+  test('MILLRACE_PROCESSES_MAX and MILLRACE_PROCESSES_MEMORY are what the processes of all owners share', async () => {
+    const { data } = (await service.api('GET', '/v1/instance/processes')).body;
+    assert.deepEqual([data.processes_max, data.memory_bytes_max], [9, 1234 * 1024 * 1024]);
   });
 
   test('MILLRACE_STREAMS_PER_KEY is how many live streams a key has open at once', async () => {

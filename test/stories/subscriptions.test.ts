@@ -222,7 +222,7 @@ forEachSharedService((fixture) => {
     assert.deepEqual([wrong.status, wrong.body.details.parameter], [400, 'event_name']);
   });
 
-  test('a source that is deleted has no subscriptions any more, on either side', async () => {
+  test('a source that is deleted no longer has subscriptions, on either side', async () => {
     const { service } = fixture;
     const from = await emitter(service);
     const to = await listener(service);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { forEachSharedService, testApiKey } from '../support/millrace.ts';
 
-/** What the dashboard needs to look after an instance, its people and its workspaces, and who may have it. */
+/** What the dashboard needs for the administration of an instance, its users and its workspaces, and who may read it. */
 forEachSharedService((fixture) => {
   const ask = (method: string, path: string, body?: unknown, key = testApiKey) =>
     fixture.service.api(method, path, body, { key });
@@ -54,7 +54,7 @@ forEachSharedService((fixture) => {
     assert.ok(!text.includes(process.env.PATH ?? ''), 'of the environment only settings are shown');
   });
 
-  test('nobody else sees it, or the users', async () => {
+  test('no other user sees it, or the users', async () => {
     const { admin, member } = await addTeam('look');
     for (const key of [admin.key, member.key]) {
       for (const path of ['/v1/instance', '/v1/users', '/v1/users?q=admin']) {
@@ -135,7 +135,7 @@ forEachSharedService((fixture) => {
     assert.equal((await ask('PUT', path, { name: '' }, team.admin.key)).body.details.parameter, 'name');
     for (const { key } of [team.member, team.viewer])
       assert.equal((await ask('PUT', path, { name: 'no' }, key)).status, 403);
-    // The admin of the instance is nobody here either.
+    // The admin of the instance has no rights here either.
     for (const key of [team.stranger.key, testApiKey])
       assert.equal((await ask('PUT', path, { name: 'no' }, key)).status, 404);
     assert.equal((await data('GET', path, undefined, team.viewer.key)).name, name);

@@ -88,7 +88,7 @@ forEachSharedService((fixture) => {
     );
   });
 
-  test('an app tells what an account needs and what to register at its provider', async () => {
+  test('an app shows what an account needs and what to register at its provider', async () => {
     const { service } = fixture;
     const { data } = (await service.api('GET', '/v1/apps/gitlab')).body;
     assert.deepEqual((await service.api('GET', `/v1/apps/${data.id}`)).body.data, data);
@@ -105,7 +105,7 @@ forEachSharedService((fixture) => {
     assertError(await service.api('GET', '/v1/apps/nothing'), 404, 'not_found', 'id');
   });
 
-  test('an own app is added, read, changed and removed by its owner', async () => {
+  test('a custom app is added, read, changed and removed by its owner', async () => {
     const { ask, id } = await person();
     const made = await ask('POST', '/v1/apps', acme);
     assert.equal(made.status, 200, JSON.stringify(made.body));
@@ -130,7 +130,7 @@ forEachSharedService((fixture) => {
     assertError(await ask('GET', '/v1/apps/acme'), 404, 'not_found', 'id');
   });
 
-  test('an app of a workspace is changed by its admins, seen by its members, and by nobody else', async () => {
+  test('an app of a workspace is changed by its admins, seen by its members only', async () => {
     const [admin, member, stranger] = [await person(), await person(), await person()];
     const workspace: string = (await admin.ask('POST', '/v1/workspaces', { name: 'Team' })).body.data.id;
     const added = { user_id: member.id, role: 'member' };
@@ -179,12 +179,12 @@ forEachSharedService((fixture) => {
     assert.equal((await ask('DELETE', '/v1/apps/acme')).status, 204);
 
     const unknown = await ask('POST', '/v1/accounts', { app: 'not_in_the_catalogue', credentials: { a: 1 } });
-    assert.equal(unknown.status, 200, 'apps nobody described are taken as ever');
+    assert.equal(unknown.status, 200, 'apps without a description are taken as before');
     const id12 = { app: 'app_abcdefghijkl', credentials: { a: 1 } };
     assertError(await ask('POST', '/v1/accounts', id12), 400, 'invalid_parameter', 'app');
   });
 
-  test('who misspells an app is told the nearest one, their own too', async () => {
+  test('the error of a misspelt app names the nearest one, custom apps too', async () => {
     const { ask } = await person();
     assert.equal((await ask('POST', '/v1/apps', acme)).status, 200);
     for (const [method, path, body, nearest, parameter] of [

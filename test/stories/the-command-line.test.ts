@@ -126,7 +126,7 @@ describe('the command line', () => {
   });
 
   describe('before and after a login', () => {
-    test('nobody is connected by accident, and asking without a terminal fails with what to do', async () => {
+    test('no account is connected by accident, and asking without a terminal fails with what to do', async () => {
       assert.match(await fails(4, 'sources', 'list'), /not logged in[\s\S]*millrace login/);
       assert.match(await fails(2, 'login', '--url', service.url), /no terminal[\s\S]*--api-key-file/);
       assert.match(await fails(2, 'no-such-command'), /unknown command/);
@@ -134,14 +134,14 @@ describe('the command line', () => {
       assert.match(await fails(2, 'sources', 'describe'), /missing required argument/);
     });
 
-    test('a wrong key is told, and not kept', async () => {
+    test('a wrong key is reported, and not kept', async () => {
       await writeFile(join(folder.path, 'wrong'), 'wrong-key-0123456789abcdef');
       const told = await fails(4, 'login', '--url', service.url, '--api-key-file', 'wrong');
       assert.match(told, /key/i);
       assert.match(await fails(4, 'whoami'), /not logged in/);
     });
 
-    test('a service that is not there is told with its address, and nothing else hides it', async () => {
+    test('a service that is not there is reported with its address, and nothing else hides it', async () => {
       const server = createServer();
       await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
       const { port } = server.address() as AddressInfo;
@@ -150,7 +150,7 @@ describe('the command line', () => {
       assert.match(told, new RegExp(`127.0.0.1:${port} cannot be reached: ECONNREFUSED`));
     });
 
-    test('what is at an address but no Millrace is told so', async () => {
+    test('a server that is no Millrace is reported as such', async () => {
       await using receiver = await HttpReceiver.start();
       assert.match(
         await fails(1, 'login', '--url', receiver.url, '--api-key-file', 'key'),
@@ -201,7 +201,7 @@ describe('the command line', () => {
       assert.match(both.stdout, /login +MILLRACE_API_KEY/);
     });
 
-    test('quotas are shown in the units of people, and as numbers to programs', async () => {
+    test('quotas are shown in readable units, and as numbers to programs', async () => {
       assert.match(await ok('whoami'), /daily_compute_time_quota +1,000 hours a day$/m);
       assert.match(await ok('whoami'), /daily_invocations_quota +10,000,000 a day$/m);
       assert.equal((await json('whoami')).daily_compute_time_quota, 3_600_000_000);
@@ -248,7 +248,7 @@ describe('the command line', () => {
   describe('sources', () => {
     let source: string;
 
-    test('a missing prop is named when nobody can be asked, and a wrong or unknown one too', async () => {
+    test('a missing prop is named when there is no terminal to ask, and a wrong or unknown one too', async () => {
       assert.match(await fails(2, 'deploy', 'inbox.mjs', '--yes'), /missing prop: greeting \(string\)/);
       assert.match(await fails(2, 'deploy', 'inbox.mjs'), /missing prop: greeting/);
       assert.match(
@@ -366,7 +366,7 @@ describe('the command line', () => {
       for (const line of lines.stdout.trimEnd().split('\n')) assert.equal(JSON.parse(line).event.name, 'Eve');
     });
 
-    test('a followed stream goes on after a reader left, and ends when the source is gone', async () => {
+    test('a followed stream continues after a reader left, and ends when the source is gone', async () => {
       const gone = (await json('deploy', 'inbox.mjs', '--prop', 'greeting=x')).id;
       const events = new RunningCommand(place, ['events', gone, '-f']);
       await waitFor(async () => {
@@ -414,7 +414,7 @@ describe('the command line', () => {
       );
     });
 
-    test('local files go with what they import, and errors of all are told with their place', async () => {
+    test('local files go with what they import, and errors of all are reported with their place', async () => {
       await mkdir(join(folder.path, 'lib'), { recursive: true });
       await writeFile(
         join(folder.path, 'lib/greet.ts'),
@@ -484,7 +484,7 @@ describe('the command line', () => {
       const terminal = runAtTerminal(place, ['deploy', 'choosy.mjs', '--name', 'asked']);
       await terminal.answer(/City[\s\S]*Lisbon[\s\S]*Oslo/, '\u001b[B\r', /✔ City.*Oslo/);
       await terminal.answer(/kind[\s\S]*plain[\s\S]*fancy/, '\u001b[B\r', /✔ kind.*fancy/);
-      // The timer has a default, so nobody is asked for it.
+      // The timer has a default, so the user is not asked for it.
       await terminal.answer(/Colour \(colour, string\)/, 'green\r', /✔ Colour/);
       const { code, stdout } = await terminal.ended();
       assert.equal(code, 0, stdout);
@@ -830,7 +830,7 @@ describe('the command line', () => {
     });
   });
 
-  test('viewers are told that they may not, with 4', async () => {
+  test('viewers get an error that they may not, with exit code 4', async () => {
     const { body } = await service.api('POST', '/v1/users', {
       username: 'viewer',
       email: 'viewer@example.com',
@@ -882,7 +882,7 @@ describe('the command line', () => {
     assert.match(await fails(2, 'completion', 'cmd'), /bash, zsh, fish/);
   });
 
-  test('whoever reads only the first lines is no error', async () => {
+  test('a reader that stops after the first lines causes no error', async () => {
     const script = `'${process.execPath}' cli/main.ts --help | head -1; exit "\${PIPESTATUS[0]}"`;
     const { status, stdout } = spawnSync('bash', ['-c', script], {
       cwd: new URL('../..', import.meta.url),

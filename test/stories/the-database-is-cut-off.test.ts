@@ -13,7 +13,7 @@ export default {
   run(event) { this.$emit({ n: event.body.n }, { summary: String(event.body.n) }); },
 };`;
 
-test('requests whose commit is cut off are answered by what became of it: each that got 200 ran once, no other ran', {
+test('requests whose commit is cut off are answered by its outcome: each that got 200 ran once, no other ran', {
   skip: postgresSkip(),
 }, async () => {
   await using folder = await createTempFolder('cut');

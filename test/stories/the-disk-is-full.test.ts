@@ -62,7 +62,7 @@ test('on a full disk what was acknowledged is kept, new writes answer 503, and t
       component_code: `export default { name: 'new', run() {} }; // ${'x'.repeat(100_000)}`,
     });
     assert.deepEqual([created.status, created.body.code], [503, 'storage_full']);
-    assert.equal((await running.api('GET', `/v1/sources/${source.id}`)).status, 200, 'reading goes on');
+    assert.equal((await running.api('GET', `/v1/sources/${source.id}`)).status, 200, 'reads still work');
     assert.equal((await fetch(`${running.url}/healthz`)).status, 200);
 
     await rm(filler);

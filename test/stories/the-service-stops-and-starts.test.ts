@@ -13,7 +13,7 @@ import { programFile } from '../support/program-file.ts';
 import { createTempFolder } from '../support/temp-folder.ts';
 import { waitFor, within } from '../support/wait-for.ts';
 
-/** A start that is expected to fail: its exit code and what it wrote for a person. */
+/** A start that is expected to fail: its exit code and its messages. */
 async function failedStart(options: MillraceOptions): Promise<{ code: number; errors: string }> {
   const child = Millrace.spawn(options);
   let errors = '';
@@ -147,7 +147,7 @@ forEachService((fixture) => {
       metrics,
       /^millrace_http_request_seconds_count\{route="\/healthz",method="GET",status="200"\} \d+$/m,
     );
-    // Anybody may read them: they tell how much goes on, never whose it is.
+    // They are public: they show how much happens, never whose it is.
     const source = await service.createSource({ component_code: slowly('http://127.0.0.1:1/') });
     const { endpoint_url } = source.configured_props.http;
     await (await fetch(endpoint_url, { method: 'POST' })).text();
@@ -325,7 +325,7 @@ describe('a start', () => {
     try {
       assert.ok(!second.output.includes(key));
       assert.equal((await second.api('GET', '/v1/users/me', undefined, { key })).status, 200);
-      assert.equal((await stat(dataFolder)).mode & 0o777, 0o700, 'nobody else can look into the folder');
+      assert.equal((await stat(dataFolder)).mode & 0o777, 0o700, 'no other user can look into the folder');
     } finally {
       await second.stop();
     }

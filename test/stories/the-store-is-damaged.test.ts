@@ -32,7 +32,7 @@ async function failedStart(dataFolder: string): Promise<string> {
   return said.trim();
 }
 
-test('a data folder that goes away is answered with 503, and is not ready, until it is back; damage is told at the next start', async () => {
+test('a data folder that goes away is answered with 503, and is not ready, until it is back; damage is reported at the next start', async () => {
   await using folder = await createTempFolder('damaged');
   const dataFolder = join(folder.path, 'data');
   const service = await Millrace.start({ dataFolder });

@@ -72,7 +72,7 @@ forEachSharedService((fixture) => {
     await service.api('DELETE', `/v1/workflows/${workflow.id}`);
   });
 
-  test('an inactive workflow does not tick; when it becomes active it begins anew', async () => {
+  test('an inactive workflow does not tick; when it is activated its timers restart', async () => {
     const { service } = fixture;
     const workflow = await service.createWorkflow(timed({ interval_seconds: 3600 }));
     await waitFor(async () => (await ticksOf(workflow.id)).length === 1);
@@ -86,7 +86,7 @@ forEachSharedService((fixture) => {
     await waitFor(async () => (await runsOf(workflow.id)).length === 2);
   });
 
-  test('the ledger pages both ways, and is nobody else’s', async () => {
+  test('the ledger pages both ways, and is private to its owner', async () => {
     const { service } = fixture;
     const workflow = await service.createWorkflow({
       steps: [{ namespace: 'seen', code }],

@@ -23,7 +23,7 @@ describe('timers and replay in the dashboard', { skip: chromiumSkip() }, () => {
   });
   after(() => receiver?.close());
 
-  test('the ledger tells of each planned run when it ran, how late, and what was done about missed ones', async () => {
+  test('the ledger shows of each planned run when it ran, how late, and what was done about missed ones', async () => {
     const source = await service.createSource({
       name: 'every hour',
       component_code: timed,
@@ -40,7 +40,7 @@ describe('timers and replay in the dashboard', { skip: chromiumSkip() }, () => {
     await planned.getByText('Every 1 h').waitFor();
     await planned.getByText(/Next run in (59|60) min/).waitFor();
     assert.equal(await planned.getByRole('listitem').count(), 4);
-    const ledger = page.getByRole('list', { name: 'What became of each planned run' });
+    const ledger = page.getByRole('list', { name: 'Outcome of each planned run' });
     await ledger.getByRole('listitem').nth(4).waitFor();
     const rows = await ledger.getByRole('listitem').allTextContents();
     assert.equal(rows.length, 5);
@@ -63,7 +63,7 @@ describe('timers and replay in the dashboard', { skip: chromiumSkip() }, () => {
     dashboard.nothingWrong();
   });
 
-  test('one event is sent again from its detail, to who is subscribed, after the consequences were told', async () => {
+  test('one event is sent again from its detail, to its subscribers, after the consequences were shown', async () => {
     const source = await createEmittingSource(service);
     const webhook = await createListeningWebhook(service, {
       url: `${receiver.url}/one`,
@@ -147,7 +147,7 @@ describe('timers and replay in the dashboard', { skip: chromiumSkip() }, () => {
     dashboard.nothingWrong();
   });
 
-  test('what a listener did not take is told; a viewer sees replays and timers without buttons, narrow and dark', async () => {
+  test('what a listener did not take is shown; a viewer sees replays and timers without buttons, narrow and dark', async () => {
     const { body: me } = await service.api('GET', '/v1/users/me');
     const workspace = me.data.orgs[0].id;
     const source = await createEmittingSource(service, { workspace });
@@ -190,7 +190,7 @@ describe('timers and replay in the dashboard', { skip: chromiumSkip() }, () => {
     await narrow.getByText('the late run stands for it').waitFor();
     await fits('timers');
     await dashboard.screenshot(narrow, 'source-timers-narrow');
-    // Who may write: the whole form on the same screen.
+    // A user who may write sees the whole form on the same screen.
     const writer = await dashboard.signedIn(`/sources/${source.id}?tab=replay`, small);
     await writer.getByText('0 of 1 events chosen').waitFor();
     const tooWide = await writer.evaluate('document.documentElement.scrollWidth - window.innerWidth');

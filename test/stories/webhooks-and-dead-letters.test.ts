@@ -130,7 +130,7 @@ forEachSharedService((fixture) => {
     assert.deepEqual([long.status, long.body.details.parameter], [400, 'name']);
   });
 
-  test('strangers cannot tell a webhook from one that does not exist; viewers read it and change nothing', async () => {
+  test('strangers cannot distinguish a webhook from one that does not exist; viewers read it and change nothing', async () => {
     const { service } = fixture;
     const [admin, viewer, stranger] = [
       await service.createUser('person'),
@@ -285,7 +285,7 @@ forEachSharedService((fixture) => {
     assert.deepEqual(heard, ['unheard', 'heard']);
   });
 
-  test('who may read only the emitter sees what became of its events, but not what the receiver answered', async () => {
+  test('a user who may read only the emitter sees the outcome of its events, but not what the receiver answered', async () => {
     const { service } = fixture;
     await using receiver = await HttpReceiver.start({ answer: { status: 200, body: 'for the listener' } });
     const [admin, colleague, stranger] = [

@@ -15,7 +15,7 @@ import { waitFor } from '../support/wait-for.ts';
  */
 interface Story {
   name: string;
-  /** Why it is not told on this store. */
+  /** Why the story is skipped on this store. */
   skip?: string | false;
   prepare(): Promise<{
     /** What has to be under way when the service ends. */
@@ -88,7 +88,7 @@ forEachService(
       assert.ok(answer.status < 300, `${method} ${path}: ${answer.status} ${JSON.stringify(answer.body)}`);
       return answer.body?.data;
     };
-    /** What all stories are told with: requests of code under test. */
+    /** The receiver that all stories share: it gets the requests of code under test. */
     let receiver: HttpReceiver;
     const requestsTo = (path: string) => receiver.requests.filter(({ url }) => url.startsWith(path));
     const gates = new Map<string, Promise<void>>();
@@ -126,7 +126,7 @@ forEachService(
             answering.catch(() => undefined);
             await waitFor(() => requestsTo('/action/').length === 2, { what: 'both to begin' });
             const { service } = fixture;
-            // It answers no new request any more: it stops.
+            // It no longer answers new requests, so it is stopping.
             void waitFor(() =>
               fetch(`${service.url}/readyz`).then(
                 ({ ok }) => !ok,
@@ -243,7 +243,7 @@ forEachService(
     };
 
     const delayGoesOn: Story = {
-      name: '$.flow.delay goes on by itself after a kill',
+      name: '$.flow.delay continues by itself after a kill',
       async prepare() {
         const workflow = await fixture.service.createWorkflow({
           steps: [
@@ -257,7 +257,7 @@ forEachService(
             const answer = await post(workflow.triggers[0].endpoint_url);
             assert.equal(answer.status, 200);
             assert.match(await answer.text(), /Success/);
-            // On a busy machine it may go on before the kill.
+            // On a busy machine it may continue before the kill.
             await fixture.service.runInState(workflow.id, 'waiting', 'running', 'succeeded');
           },
           check: async () => {
@@ -285,7 +285,7 @@ forEachService(
         let begun = 0;
         const begin = async () => {
           begun += 1;
-          // What is due when a workflow becomes inactive is not fired any more.
+          // What is due when a workflow becomes inactive is no longer fired.
           await waitFor(async () => (await ticks()).length === begun * timers.length);
           await data('PUT', `/v1/workflows/${id}`, { active: false });
           await data('PUT', `/v1/workflows/${id}`, { active: true });
@@ -359,7 +359,7 @@ forEachService(
     };
 
     const replayGoesOn: Story = {
-      name: 'a replay goes on after the service was killed in the middle of it',
+      name: 'a replay continues after the service was killed in the middle of it',
       async prepare() {
         const numbers = [0, 1, 2, 3, 4, 5];
         const from = await fixture.service.createSource({
@@ -465,7 +465,7 @@ forEachService(
       name: 'runs end on the deployment they began with, also after a kill; new events use the new one',
       async prepare() {
         const { service } = fixture;
-        /** Steps that tell the receiver which version runs and how to resume it. */
+        /** Steps that send the receiver the running version and how to resume it. */
         const steps = (version: string) => [
           {
             namespace: 'first',
@@ -585,7 +585,7 @@ forEachService(
       async prepare() {
         const { provider, id } = await connectAccount('unheard');
         const { oauth_refresh_token: token } = (await accountOf(id)).credentials;
-        // The provider takes the request, spends the refresh token, and its answer reaches nobody.
+        // The provider takes the request, spends the refresh token, and its answer is lost.
         const spent = Promise.withResolvers<void>();
         provider.intercept = (_request, response) => {
           provider.intercept = undefined;

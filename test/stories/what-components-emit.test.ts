@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { forEachSharedService, type ServiceClient } from '../support/millrace.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-/** Runs whatever a request tells it to; `lines` is the body of `run`. */
+/** Runs what a request asks for; `lines` is the body of `run`. */
 function onRequest(lines: string, extra = ''): string {
   return `
 export default {

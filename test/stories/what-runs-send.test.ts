@@ -27,7 +27,7 @@ forEachSharedService((fixture) => {
   });
   after(() => receiver.close());
 
-  test('what steps send leaves when the run has ended, and its record says what became of it', async () => {
+  test('what steps send leaves when the run has ended, and its record has the outcome', async () => {
     const { service } = fixture;
     const workflow = await service.createWorkflow({
       steps: [

@@ -35,7 +35,7 @@ async function refusal(service: ServiceClient, body: unknown, path = '/v1/workfl
 const step = (more: object = {}) => ({ namespace: 'greet', code: greet, props: { name: 'you' }, ...more });
 
 forEachSharedService((fixture) => {
-  test('lists of workflows are searched by name or id, and tell of each its newest run', async () => {
+  test('lists of workflows are searched by name or id, and show the newest run of each', async () => {
     const { service } = fixture;
     const step = { namespace: 'one', code: nothing };
     const idle = await service.createWorkflow({ steps: [step], settings: { name: 'Idle 100%_done' } });
@@ -443,7 +443,7 @@ forEachSharedService((fixture) => {
         'props.custom_response',
       ],
       [{ type: 'http', props: { auth: { type: 'basic' } } }, 400, 'invalid_parameter', 'props.auth'],
-      // A workflow of a person: only workspaces have OAuth clients.
+      // A workflow of a user: only workspaces have OAuth clients.
       [{ type: 'http', props: { auth: { type: 'oauth' } } }, 400, 'invalid_parameter', 'props.auth.type'],
       [
         { type: 'http', props: { auth: { type: 'static_bearer_token', token: 'a b' } } },
@@ -722,7 +722,7 @@ forEachSharedService((fixture) => {
     ]);
   });
 
-  test('a bearer token is shown to nobody, and stays when a deployment does not speak of it', async () => {
+  test('a bearer token is never shown, and stays when a deployment does not name it', async () => {
     const { service } = fixture;
     const token = 'a-token-nobody-guesses';
     const workflow = await service.createWorkflow({
@@ -823,7 +823,7 @@ forEachSharedService((fixture) => {
     assert.deepEqual(bare.triggers[1].props, { cron: '0 9 * * *', timezone: 'Asia/Tokyo' });
   });
 
-  test('whoever knows the id of a template may use it; what they give is laid over it', async () => {
+  test('any user who knows the id of a template may use it; what they give overrides it', async () => {
     const { service } = fixture;
     const other = await service.createUser('user');
     const component = action('say-twice', '0.1.0', "word: { type: 'string' }, more: { type: 'string' }");

@@ -18,7 +18,7 @@ const onceWrong = `export default defineComponent({
   },
 });`;
 
-/** Workflows and their runs, as a person sees them. */
+/** Workflows and their runs, as a user sees them. */
 describe('the pages of workflows', { skip: chromiumSkip() }, () => {
   const dashboard = useDashboard();
   let service: ServiceClient;

@@ -119,7 +119,7 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     dashboard.forgetComplaints();
   });
 
-  test('somebody on the paid plan finds their workspaces too, and usage without a quota of their own', async () => {
+  test('a user on the paid plan finds their workspaces too, and usage without a quota of their own', async () => {
     const paul = await addUser('paul');
     const { id: workspace } = await data('POST', '/v1/workspaces', { name: 'Of the payers' }, paul.key);
     await data('PUT', `/v1/quotas/${paul.id}`, { plan: 'paid' });
@@ -305,7 +305,7 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     dashboard.nothingWrong();
   });
 
-  test('the audit log tells who did what with accounts, and is narrowed', async () => {
+  test('the audit log shows who did what with accounts, and is narrowed', async () => {
     const { id: workspace } = await data('POST', '/v1/workspaces', { name: 'Audited' });
     const dora = await addUser('dora');
     await data('POST', `/v1/workspaces/${workspace}/members`, { user_id: dora.id, role: 'member' });
@@ -383,6 +383,13 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     await page.getByLabel('Invocations a day').fill('500');
     await page.getByLabel('Run time a day, in hours').fill('1.5');
     await page.getByLabel('What goes beyond').selectOption({ label: 'is refused' });
+    const processesMax = page.getByLabel('Busy processes on each node');
+    const memoryMbMax = page.getByLabel('Memory on each node, in MB');
+    await processesMax.fill('3');
+    await memoryMbMax.fill('63');
+    await page.getByText('Expected a whole number from 64 to 1,000,000.').waitFor();
+    assert.ok(await page.getByRole('button', { name: 'Save' }).isDisabled());
+    await memoryMbMax.fill('64');
     await page.getByRole('button', { name: 'Save' }).click();
     await page.getByText('Saved.').waitFor();
     await page.getByText('Used today: 0 of 500').waitFor();
@@ -390,6 +397,122 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     const quota = await data('GET', `/v1/quotas/${id}`);
     assert.equal(quota.own.compute_ms, 5_400_000);
     assert.deepEqual([quota.invocations, quota.enforced, quota.own.credits], [500, true, null]);
+    assert.deepEqual([quota.own.processes_max, quota.own.memory_mb_max], [3, 64]);
+    await page.reload();
+    await page.getByRole('heading', { name: 'emil', exact: true }).waitFor();
+    assert.deepEqual([await processesMax.inputValue(), await memoryMbMax.inputValue()], ['3', '64']);
+    await processesMax.fill('');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('Saved.').waitFor();
+    const { own } = await data('GET', `/v1/quotas/${id}`);
+    assert.deepEqual([own.processes_max, own.memory_mb_max], [null, 64]);
+    dashboard.nothingWrong();
+  });
+
+  test('the admin sees in which process code runs, and which deployment was set apart and why', async () => {
+    const source = async (name: string, run: string) => {
+      const { id, configured_props } = await service.createSource({
+        name,
+        component_code: `export default { name: 'Code', props: { http: '$.interface.http' }, run() { ${run} } };`,
+      });
+      return { id, call: () => fetch(configured_props.http.endpoint_url) };
+    };
+    const good = await source('calm', '');
+    const bad = await source(hostile, 'process.exit(7)');
+    await good.call();
+    const page = await dashboard.signedIn('/instance');
+    await page.getByRole('link', { name: 'Processes of user code' }).click();
+    await page.getByRole('tab', { name: 'Processes', selected: true }).waitFor();
+    const rows = (table: string) =>
+      page.getByRole('table', { name: table }).getByRole('row').filter({ hasText: 'admin' });
+    const ofGood = rows('Processes').filter({ has: page.getByRole('link', { name: 'calm' }) });
+    await ofGood.getByText('Shared').waitFor();
+    await ofGood.getByText(/^(Idle|Busy)$/).waitFor();
+    await ofGood.getByText(/^\d+ MB$/).waitFor();
+    await rows('Shares of owners').getByRole('link', { name: 'Quotas of admin' }).waitFor();
+
+    // Nothing is clicked or reloaded: the page finds out itself.
+    await bad.call();
+    const apart = rows('Set apart').filter({ hasText: hostileShown });
+    await apart.getByText('the process ended with code 7').waitFor();
+    await good.call();
+    await ofGood.getByText('Shared').waitFor();
+    await dashboard.screenshot(page, 'instance-processes');
+    await apart.getByRole('link', { name: 'Change its code' }).click();
+    await page.getByRole('heading', { name: hostileShown, level: 1 }).waitFor();
+    assert.match(page.url(), new RegExp(`/sources/${bad.id}\\?tab=code$`));
+    dashboard.nothingWrong();
+  });
+
+  test('what stands out among many processes is seen first, and a node without any says so', async () => {
+    const now = Math.floor(Date.now() / 1000);
+    const owner = (n: number) =>
+      n % 3 === 0
+        ? { owner_id: 'o_AbCdEf123456', owner_name: null }
+        : { owner_id: `u_${n % 3}`, owner_name: `person ${n % 3}` };
+    const bounds = { node: 'node_1', sandbox: 'kernel', processes_max: 128, memory_bytes_max: 2 ** 31 };
+    const empty = {
+      ...{ ...bounds, memory_bytes: 0, set_apart_count: 0 },
+      ...{ processes: [], owners: [], set_apart: [], deployments: [] },
+    };
+    const many = {
+      ...{ ...bounds, memory_bytes: 3 * 2 ** 29, set_apart_count: 140 },
+      processes: Array.from({ length: 128 }, (_, n) => ({
+        ...{ pid: n === 0 ? null : 4000 + n, ...owner(n), shared: n % 2 === 0, calls: n === 90 ? 3 : n % 2 },
+        state: n === 90 ? 'blocked' : n === 91 ? 'leaving' : n % 2 === 1 ? 'busy' : 'idle',
+        deployment_count: n % 5,
+        deployment_ids: Array.from({ length: n % 5 }, (_, i) => `dc_AbCdEfGhI${n}_${i}`),
+        ...{ memory_bytes: n === 1 ? null : n * 2 ** 20, started_at: now - n * 60 },
+      })),
+      owners: [1, 2, 3].map((n) => ({
+        ...{ ...owner(n), processes: n * 10, memory_bytes: n * 2 ** 27 },
+        ...{ delayed: n === 1 ? 12_345 : 0, refused: n === 1 ? 678 : 0 },
+      })),
+      set_apart: Array.from({ length: 100 }, (_, n) => ({
+        ...{ deployment_id: `d_AbCdEfGhIj${n}`, ...owner(n), at: now - n * 3600 },
+        reason: n === 1 ? 'e'.repeat(400) : 'the process ended with code 1',
+      })),
+      deployments: [
+        { id: 'dc_AbCdEfGhI2_0', object_id: 'dc_AbCdEfGhI2_0', name: 'n'.repeat(90) },
+        { id: 'd_AbCdEfGhIj2', object_id: 'p_AbCdEfGhIj2', name: 'Night report' },
+      ],
+    };
+    const screens = {
+      wide: { viewport: { width: 1280, height: 860 }, colorScheme: 'light' },
+      tablet: { viewport: { width: 900, height: 1000 }, colorScheme: 'light' },
+      phone: { viewport: { width: 390, height: 844 }, colorScheme: 'dark' },
+    } as const;
+    for (const [name, screen] of Object.entries(screens)) {
+      const page = await dashboard.signedIn('/', screen);
+      let shown: object = many;
+      await page.route('**/v1/instance/processes', (route) => route.fulfill({ json: { data: shown } }));
+      await page.goto(`${service.url}/instance?tab=processes`);
+      const processes = page.getByRole('table', { name: 'Processes' }).getByRole('row');
+      await processes.nth(1).getByText('Blocked').waitFor();
+      assert.equal(await processes.count(), 129);
+      const owners = page.getByRole('table', { name: 'Shares of owners' });
+      await owners.locator('.state.bad', { hasText: '678' }).waitFor();
+      assert.equal(await owners.locator('.state').count(), 2);
+      await page.getByText('The latest 100 of 140 are shown.').waitFor();
+      const apart = page.getByRole('table', { name: 'Set apart' });
+      assert.equal(
+        await apart.getByRole('link', { name: 'Night report' }).getAttribute('href'),
+        '/workflows/p_AbCdEfGhIj2',
+      );
+      await fits(page, `many processes, ${name}`);
+      const cutOff = await page.evaluate(
+        `Math.max(...[...document.querySelectorAll('.table-scroll')].map((one) => one.scrollWidth - one.clientWidth))`,
+      );
+      assert.ok(Number(cutOff) <= 0, `${name}: ${cutOff} px of a table are cut off`);
+      await dashboard.screenshot(page, `instance-processes-many-${name}`);
+      shown = empty;
+      await page.reload();
+      await page.getByText('No process has user code.').waitFor();
+      await page.getByText('A deployment whose code ends a process').waitFor();
+      assert.equal(await page.getByRole('table').count(), 0);
+      await fits(page, `no processes, ${name}`);
+      await dashboard.screenshot(page, `instance-processes-none-${name}`);
+    }
     dashboard.nothingWrong();
   });
 
@@ -465,7 +588,7 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
       await fits(admin, `${tab} of an admin`);
       await dashboard.screenshot(admin, `narrow-admin-${tab}`);
     }
-    for (const tab of ['running', 'settings', 'users', 'quotas']) {
+    for (const tab of ['running', 'processes', 'settings', 'users', 'quotas']) {
       await admin.goto(`${service.url}/instance?tab=${tab}&owner=${vera.id}`);
       await admin.getByRole('tab', { selected: true }).waitFor();
       await admin.locator('.panel:not([hidden]) .card').first().waitFor();
@@ -481,7 +604,7 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     const page = await dashboard.signedIn('/workspace?tab=usage', {}, key);
     const usage = page.getByRole('region', { name: 'Invocations' });
     await usage.waitFor();
-    // Nobody reloads or clicks: the next read finds out.
+    // No reload and no click: the next read finds out.
     await data('DELETE', `/v1/users/me/api_keys/${id}`, undefined, fred.key);
     await page.getByText('Your session has ended. Sign in again').waitFor();
     assert.equal(await usage.count(), 0);
@@ -499,7 +622,7 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     dashboard.nothingWrong();
   });
 
-  test('a wrong key is told apart from a service that is away', async () => {
+  test('a wrong key is distinguished from a service that is away', async () => {
     const page = await dashboard.open();
     await page.goto(`${service.url}/sign-in`);
     await dashboard.signIn(page, '  no-such-key-0123456789  ');

@@ -74,7 +74,7 @@ const markOf = (stream: EventStream): string =>
   stream.messages.findLast(({ id }) => id !== undefined)?.id ?? '';
 
 forEachSharedService((fixture) => {
-  test('a stream has the events of all sources of its workspace, of later ones too, and of nobody else', async () => {
+  test('a stream has the events of all sources of its workspace, of later ones too, and of no other owner', async () => {
     const { service } = fixture;
     const workspace = await createWorkspace(service);
     const other = await createSource(service, await createWorkspace(service));
@@ -197,7 +197,7 @@ forEachSharedService((fixture) => {
       'only events carry an id',
     );
     const [firstOfC] = numbers(third, c) as number[];
-    assert.deepEqual(numbers(third, c), upTo(4, firstOfC), 'nobody else has a gap');
+    assert.deepEqual(numbers(third, c), upTo(4, firstOfC), 'no other reader has a gap');
     third.close();
   });
 
@@ -242,7 +242,7 @@ forEachSharedService((fixture) => {
     stuck.destroy();
   });
 
-  test('a stream ends soon after its reader is no member any more, and says no more than that', async () => {
+  test('a stream ends soon after its reader has left the workspace, and says no more than that', async () => {
     const { service } = fixture;
     const workspace = await createWorkspace(service);
     const source = await createSource(service, workspace);

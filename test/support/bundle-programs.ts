@@ -33,7 +33,7 @@ const keptMs = 24 * 3_600_000;
  * sources, with the packages they import, become a few files, made once for a whole run of the tests. Nothing of them is
  * replaced or left out, and every file still believes to be where it is.
  *
- * Answers a folder that has each program under its path with the ending `.mjs`. It is named by what it contains, so that
+ * Returns a folder that has each program under its path with the ending `.mjs`. Its name is a hash of its content, so that
  * Node's compile cache knows the files again.
  */
 export async function bundlePrograms(): Promise<string> {

@@ -16,8 +16,8 @@ interface Validity {
 }
 
 /**
- * A certificate authority for one test, which nobody trusts unless told. Written here byte by byte because Node.js can
- * read certificates but not make them, and a key in the repository would end up on somebody's list of leaked keys.
+ * A certificate authority for one test, which no program trusts unless configured to. Written here byte by byte because Node.js can
+ * read certificates but not make them, and a key in the repository would end up on a list of leaked keys.
  */
 export class CertificateAuthority {
   /** PEM text, for `extraCa` and the like. */

@@ -1,36 +1,35 @@
 /**
- * Signals between a test and code in a sandbox, whose files nobody else sees: code writes a line to its standard output, which the service
+ * Signals between a test and code in a sandbox, whose files no other process sees: code writes a line to its standard output, which the service
  * only watches for floods; a test writes to descriptor 5 of the process, where the service answers what the process waits for.
  */
-import type { ChildProcess } from 'node:child_process';
-import { subscribe } from 'node:diagnostics_channel';
-import type { Writable } from 'node:stream';
+import { type Launched, Launcher } from '#runner/launcher.ts';
 
-/** Children that gave a signal which no test has waited for yet, by its name. */
-const given = new Map<string, ChildProcess[]>();
-const waiting = new Map<string, ((child: ChildProcess) => void)[]>();
+/** Processes that gave a signal which no test has waited for yet, by its name. */
+const given = new Map<string, Launched[]>();
+const waiting = new Map<string, ((launched: Launched) => void)[]>();
+const over = new WeakSet<Launched>();
 
-subscribe('child_process', (message) => {
-  const { process: child } = message as { process: ChildProcess };
-  // It has no streams before it is started.
-  setImmediate(() => {
-    let text = '';
-    child.stdout?.on('data', (chunk: Buffer) => {
-      text += chunk.toString('latin1');
-      const lines = text.split('\n');
-      text = (lines.pop() ?? '').slice(-200);
-      for (const line of lines) {
-        const [, name] = /^signal (\S+)$/.exec(line) ?? [];
-        if (name !== undefined) give(name, child);
-      }
-    });
+const { launch } = Launcher.prototype;
+Launcher.prototype.launch = async function (request) {
+  const launched = await launch.call(this, request);
+  void launched.ended.then(() => over.add(launched));
+  let text = '';
+  launched.streams.stdout.on('data', (chunk: Buffer) => {
+    text += chunk.toString('latin1');
+    const lines = text.split('\n');
+    text = (lines.pop() ?? '').slice(-200);
+    for (const line of lines) {
+      const [, name] = /^signal (\S+)$/.exec(line) ?? [];
+      if (name !== undefined) give(name, launched);
+    }
   });
-});
+  return launched;
+};
 
-function give(name: string, child: ChildProcess): void {
+function give(name: string, launched: Launched): void {
   const waiter = waiting.get(name)?.shift();
-  if (waiter !== undefined) waiter(child);
-  else given.set(name, [...(given.get(name) ?? []), child]);
+  if (waiter !== undefined) waiter(launched);
+  else given.set(name, [...(given.get(name) ?? []), launched]);
 }
 
 /** A statement of user code that gives a signal at once, whatever the code does next. */
@@ -39,14 +38,12 @@ export function signal(name: string): string {
 }
 
 /** Resolves to the process whose code gives this signal, or gave it and was not waited for. Each signal is one wait's. */
-export function signalled(name: string): Promise<ChildProcess> {
-  // Of those that are gone nobody waits for a signal any more.
-  const living = (given.get(name) ?? []).filter(
-    (child) => child.exitCode === null && child.signalCode === null,
-  );
-  const child = living.shift();
+export function signalled(name: string): Promise<Launched> {
+  // No test waits for a signal of those that are gone.
+  const living = (given.get(name) ?? []).filter((launched) => !over.has(launched));
+  const launched = living.shift();
   given.set(name, living);
-  if (child !== undefined) return Promise.resolve(child);
+  if (launched !== undefined) return Promise.resolve(launched);
   return new Promise((resolve) => {
     waiting.set(name, [...(waiting.get(name) ?? []), resolve]);
   });
@@ -55,10 +52,10 @@ export function signalled(name: string): Promise<ChildProcess> {
 /** Statements of user code that wait until `letGo` of the waiting process is called. */
 export const untilLetGo = `${signal('waits')} await new Promise((resolve) => process.getBuiltinModule('fs').read(5, Buffer.alloc(1), 0, 1, null, resolve));`;
 
-/** Resolves when code waits, to a function that lets it go on; one call at a time. */
+/** Resolves when code waits, to a function that lets it continue; one call at a time. */
 export async function waitingCode(): Promise<() => void> {
-  const child = await signalled('waits');
+  const { streams } = await signalled('waits');
   return () => {
-    (child.stdio as readonly unknown[] as readonly Writable[])[5]?.write('g');
+    streams.files.write('g');
   };
 }

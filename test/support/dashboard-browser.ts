@@ -15,7 +15,7 @@ const paste = new Function(
   element.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true }));`,
 ) as (element: unknown, text: string) => void;
 
-/** Puts code into an editor in place of what is there, as somebody pastes it: typed, it would be completed and indented. */
+/** Puts code into an editor in place of what is there, as a user pastes it: typed code would be completed and indented. */
 export async function pasteCode(page: Page, editor: string | RegExp, code: string): Promise<void> {
   const field = page.getByRole('textbox', { name: editor });
   await field.click();
@@ -28,7 +28,7 @@ export type Screen = Pick<BrowserContextOptions, 'viewport' | 'colorScheme'>;
 
 /** Twice what an idle machine needs for the slowest step would fail on a busy one. */
 const patienceMs = 60_000;
-/** Of a page that a failed test left: it may hang. */
+/** Time limit for a page that a failed test left: it may hang. */
 const lookMs = 5_000;
 const shownMax = 3_000;
 const desk = { viewport: { width: 1280, height: 860 }, colorScheme: 'light' } as const;
@@ -37,7 +37,7 @@ const still = { reducedMotion: 'reduce' } as const;
 /** Events that tests listen to on pages that are used again. */
 const pageEvents = ['console', 'dialog', 'pageerror', 'popup', 'request', 'response'] as const;
 
-/** All that pages keep in the browser, but not that somebody is signed in. */
+/** Removes all that pages keep in the browser, except the session. */
 const forgetChoices = `
   const signedIn = localStorage.getItem('millrace.signed-in');
   sessionStorage.clear();
@@ -66,7 +66,7 @@ export function useDashboard(options: DashboardOptions = {}): DashboardBrowser {
   const dashboard = new DashboardBrowser(options);
   before(() => dashboard.start());
   afterEach(async (context) => {
-    // Of hooks too, though its type says otherwise.
+    // The context of hooks too, though its type says otherwise.
     const test = context as TestContext;
     if (!test.passed) await dashboard.tellWhatIsShown(test);
     await dashboard.tidy();
@@ -111,7 +111,7 @@ export class DashboardBrowser {
     return opened(this.#place).dataFolder;
   }
 
-  /** An empty page of somebody who is not signed in, in a browser that has nothing of other pages. */
+  /** An empty page of a user who is not signed in, in a browser that has nothing of other pages. */
   async open(options: BrowserContextOptions = {}): Promise<Page> {
     const context = await opened(this.#browser).newContext({ ...desk, ...still, ...options });
     this.#contexts.push(context);
@@ -125,7 +125,7 @@ export class DashboardBrowser {
   }
 
   /**
-   * A page of somebody who is signed in. It may be one that an earlier test had: what that test kept in the browser is gone, but the
+   * A page of a user who is signed in. It may be one that an earlier test had: what that test kept in the browser is gone, but the
    * browser has the files of the dashboard already, and the session, where it is the same user.
    */
   async signedIn(path: string, screen: Screen = {}, key = this.service.key): Promise<Page> {
@@ -147,7 +147,7 @@ export class DashboardBrowser {
     return page;
   }
 
-  /** No error on a console, no dialog of injected script, no request that left the machine; each is told once. */
+  /** No error on a console, no dialog of injected script, no request that left the machine; each is reported once. */
   nothingWrong(): void {
     assert.deepEqual(this.#complaints.splice(0), []);
   }
@@ -157,13 +157,13 @@ export class DashboardBrowser {
     this.#complaints.length = 0;
   }
 
-  /** Kept where MILLRACE_TEST_SCREENSHOTS names a folder, for somebody who looks at them. */
+  /** Kept where MILLRACE_TEST_SCREENSHOTS names a folder, for a developer to look at. */
   async screenshot(page: Page, name: string): Promise<void> {
     const into = process.env.MILLRACE_TEST_SCREENSHOTS;
     if (into !== undefined) await page.screenshot({ path: `${into}/${name}.png`, fullPage: true });
   }
 
-  /** Of a test that failed: what its pages show, which is most often why. */
+  /** Prints what the pages of a failed test show, which is most often the cause. */
   async tellWhatIsShown(test: TestContext): Promise<void> {
     const pages = [...this.#given, ...this.#contexts.flatMap((context) => context.pages())];
     for (const page of pages) {
@@ -176,7 +176,7 @@ export class DashboardBrowser {
     if (this.#complaints.length > 0) test.diagnostic(`complaints: ${this.#complaints.join('; ')}`);
   }
 
-  /** Ends what the test that ended has opened: no page of it asks the service for news any more. */
+  /** Ends what the test that ended has opened: none of its pages asks the service for news afterwards. */
   async tidy(): Promise<void> {
     for (const context of this.#contexts.splice(0)) await context.close();
     for (const page of this.#given.splice(0)) {
@@ -224,7 +224,7 @@ export class DashboardBrowser {
 
   #watch(page: Page): void {
     page.on('console', (message) => {
-      // Of who asks without a session, the browser makes an error by itself.
+      // The browser logs an error for each request without a session.
       if (message.type() === 'error' && !message.text().includes('401'))
         this.#complaints.push(message.text());
     });
@@ -265,7 +265,7 @@ async function placeOnSharedService(): Promise<Place> {
     username: user.username,
     dataFolder: shared.dataFolder,
     async release() {
-      // Timers of this suite would go on for as long as the others run.
+      // Timers of this suite would continue for as long as the others run.
       await service.deleteEverything();
       await shared.release();
     },

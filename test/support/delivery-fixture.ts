@@ -204,7 +204,7 @@ export class DeliveryFixture implements AsyncDisposable {
     return row.id;
   }
 
-  /** Emits in one transaction, and tells the bus of it as whoever emits does. */
+  /** Emits in one transaction, and publishes on the bus as real emitters do. */
   async emit(
     events: readonly string[],
     options: { emitterId?: string; channel?: string; hops?: number } = {},

@@ -80,11 +80,15 @@ export class DeployerFixture {
       },
       forget: () => Promise.resolve(),
       releaseScratch: () => undefined,
-      processes: () => ({ processes: [], shares: [], setApart: [] }),
+      processes: () => ({ processesMax: 0, memoryBytesMax: 0, processes: [], shares: [], setApart: [] }),
       stats: () => ({
         ...{ level: 'off', ownUsers: false, addons: false, warm: 0, deployments: 0, setApart: 0 },
         ...{ prewarmed: 0, calls: 0, kills: 0 },
-        shares: { processes: { delayed: 0, refused: 0 }, memory: { delayed: 0, refused: 0 } },
+        shares: {
+          processes: { delayed: 0, refused: 0 },
+          memory: { delayed: 0, refused: 0 },
+          connections: { delayed: 0, refused: 0 },
+        },
       }),
       close: () => Promise.resolve(),
     };
@@ -190,5 +194,5 @@ export class DeployerFixture {
   }
 }
 
-/** The person of these tests. */
+/** The user of these tests. */
 export const me = { ownerId: 'u_1', userId: 'u_1', readableOwners: ['u_1'] };

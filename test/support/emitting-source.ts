@@ -16,7 +16,7 @@ export interface EmittingSource {
   emit(values: readonly unknown[], channel?: string): Promise<void>;
 }
 
-/** A deployed source that emits what a test tells it to. */
+/** A deployed source that emits what a test requests. */
 export async function createEmittingSource(
   service: ServiceClient,
   options: { key?: string; workspace?: string } = {},

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Writable } from 'node:stream';
 
-/** Whom a program runs as; undefined: as whoever runs the tests. */
+/** The user that a program runs as; undefined: the user who runs the tests. */
 export type Identity = { uid: number; gid: number } | undefined;
 
 /**

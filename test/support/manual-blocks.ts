@@ -38,7 +38,7 @@ export function blocksOf(page: string, markdown: string): ManualBlock[] {
   return blocks;
 }
 
-/** Commands of a shell session one by one, as somebody enters them: with their continued lines and here-documents. */
+/** Commands of a shell session one by one, as a user enters them: with their continued lines and here-documents. */
 export function commandsOf(text: string): string[] {
   const commands: string[] = [];
   let command = '';

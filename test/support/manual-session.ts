@@ -18,8 +18,8 @@ interface Staying {
 }
 
 /**
- * Somebody who does what a page of the manual says, block by block, in a folder of their own: writes its files, enters its commands,
- * and looks whether what is printed is what the page says. Where the page has `dc_…` they put in the last one that was printed.
+ * A user who does what a page of the manual says, block by block, in a folder of their own: writes its files, enters its commands,
+ * and looks whether what is printed is what the page says. Where the page has `dc_…`, the user enters the last one that was printed.
  */
 export class ManualSession {
   readonly #folder: string;

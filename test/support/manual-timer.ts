@@ -3,7 +3,7 @@ import { waitFor } from './wait-for.ts';
 
 interface Waiting {
   atMs: number;
-  /** Of what was to be called after a while, how long that is; of what is called again and again, how often. */
+  /** The delay of a time-out, or the period of an interval. */
   ms: number;
   isRepeated: boolean;
   callback: () => void;
@@ -54,7 +54,7 @@ export class ManualTimer implements RunnerTimer {
     });
   }
 
-  /** Begins something, and advances by `ms` when it calls the function that it is given, or is over. Answers as it does. */
+  /** Calls `begin`, and advances by `ms` when that calls its argument, or ends. Returns its result. */
   async passWhenTold<T>(ms: number, begin: (tell: () => void) => Promise<T>): Promise<T> {
     const told = Promise.withResolvers<void>();
     const outcome = begin(told.resolve);

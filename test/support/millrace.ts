@@ -168,7 +168,7 @@ export function useSharedService(dialect: 'sqlite' | 'postgres' = 'sqlite'): Sha
     await service.api('POST', '/v1/workspaces', { name: 'Main' });
   });
   after(async () => {
-    // Timers of this suite would go on for as long as the others run.
+    // Timers of this suite would continue for as long as the others run.
     await service?.deleteEverything();
     await shared?.release();
   });

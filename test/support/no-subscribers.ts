@@ -8,13 +8,13 @@ import {
 } from '#events/emit-event.ts';
 import type { Tx } from '#storage/store.ts';
 
-/** For events that nobody has subscribed to. */
+/** For events without subscribers. */
 export const noSubscribers: EventRouter = {
   prefetchSubscribers: (emitted) => ({ emitted, query: CompiledQuery.raw('select 1 as nobody') }),
   routeEvents: async () => new Map(),
 };
 
-/** Emits events that nobody has subscribed to. */
+/** Emits events without subscribers. */
 export function emitUnheard(
   store: EmitStore,
   tx: Tx,

@@ -15,11 +15,11 @@ export interface FakePackage {
   hasIntegrity?: boolean;
   /** ISO 8601; long ago when it is not said. */
   publishedAt?: string;
-  /** Of its files in the tarball, as tar writes it: seven octal digits. */
+  /** The mode of its files in the tarball, as tar writes it: seven octal digits. */
   mode?: string;
   /** Instead of the registry's own address of the tarball. */
   tarball?: string;
-  /** Whoever asks for its tarball waits for ever. */
+  /** A request for its tarball waits for ever. */
   neverComes?: boolean;
 }
 

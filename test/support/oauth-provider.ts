@@ -12,18 +12,18 @@ export interface OAuthProviderOptions {
   clientAuth?: 'client_secret_basic' | 'client_secret_post' | 'none';
 }
 
-/** What a person at the provider does. */
+/** What a user at the provider does. */
 export type Decision = { login: string } | 'deny';
 
 /**
  * A real authorization server (oidc-provider) on 127.0.0.1: code flow with PKCE required, client credentials,
- * rotating refresh tokens, revocation. Nobody has to click: `decision` says who signs in, or that access is denied.
+ * rotating refresh tokens, revocation. No click is needed: `decision` says who signs in, or that access is denied.
  */
 export class OAuthProvider {
   readonly url: string;
   readonly clientId = `client-${randomBytes(4).toString('hex')}`;
   readonly clientSecret = `s3cr3t-_.~${randomBytes(12).toString('hex')}`;
-  /** Of tokens given from now on. */
+  /** The lifetime of tokens issued from now on. */
   accessTokenSeconds: number;
   decision: Decision = { login: 'ada' };
   /** Takes requests to the token endpoint instead of the provider; true: it was answered. */

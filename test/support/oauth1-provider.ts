@@ -9,7 +9,7 @@ export interface ProviderToken {
 
 interface TemporaryToken extends ProviderToken {
   callback: string;
-  /** Set when the person has said yes. */
+  /** Set when the user has agreed. */
   verifier: string | undefined;
 }
 
@@ -26,7 +26,7 @@ const methods: Record<string, string> = { 'HMAC-SHA1': 'sha1', 'HMAC-SHA256': 's
 const clockSkewSeconds = 300;
 
 /**
- * An OAuth 1.0a provider: temporary credentials, a person who says yes at once, tokens, and an API below `/api/` that
+ * An OAuth 1.0a provider: temporary credentials, a user who agrees immediately, tokens, and an API below `/api/` that
  * is answered only when the signature fits. It reads requests as they came over the wire, after RFC 5849 and without
  * any code of the service, so that a mistake of the service shows. Problems are answered as 401 with `oauth_problem`.
  */
@@ -58,7 +58,7 @@ export class OAuth1Provider {
     return this.receiver.close();
   }
 
-  /** An access token as if somebody had connected before. */
+  /** An access token as if a user had connected before. */
   addToken(): ProviderToken {
     const token = newToken('access');
     this.#tokens.set(token.key, token);
@@ -101,7 +101,7 @@ export class OAuth1Provider {
     });
   }
 
-  /** With `deny=1` the person says no. */
+  /** With `deny=1` the user refuses. */
   #authorize(url: URL): ReceiverAnswer {
     const token = this.#temporary.get(url.searchParams.get('oauth_token') ?? '');
     if (token === undefined) return { status: 400, body: 'unknown oauth_token' };
@@ -148,7 +148,7 @@ export class OAuth1Provider {
     return { body: { user: this.uid, method: request.method, url: request.url, body } };
   }
 
-  /** RFC 5849, section 3.2. Answers the protocol parameters; throws Problem. */
+  /** RFC 5849, section 3.2. Returns the protocol parameters; throws Problem. */
   #verify(
     request: ReceivedRequest,
     secretOf: (token: string) => string | undefined,

@@ -59,7 +59,7 @@ export class RunFixture implements AsyncDisposable {
   readonly node: string;
   deployment: LoadedDeployment;
   mayRun = true;
-  /** Of the deployment that new events run, where that is not the one under test. */
+  /** The settings of the deployment for new events, if it is not the one under test. */
   settings: WorkflowSettings | undefined;
   readonly #scripts: Record<string, StepScript>;
 
@@ -110,11 +110,15 @@ export class RunFixture implements AsyncDisposable {
       call: (request, callOptions = {}) => this.#answer(request, callOptions),
       forget: () => Promise.resolve(),
       releaseScratch: () => undefined,
-      processes: () => ({ processes: [], shares: [], setApart: [] }),
+      processes: () => ({ processesMax: 0, memoryBytesMax: 0, processes: [], shares: [], setApart: [] }),
       stats: () => ({
         ...{ level: 'off', ownUsers: false, addons: false, warm: 0, deployments: 0, setApart: 0 },
         ...{ prewarmed: 0, calls: 0, kills: 0 },
-        shares: { processes: { delayed: 0, refused: 0 }, memory: { delayed: 0, refused: 0 } },
+        shares: {
+          processes: { delayed: 0, refused: 0 },
+          memory: { delayed: 0, refused: 0 },
+          connections: { delayed: 0, refused: 0 },
+        },
       }),
       close: () => Promise.resolve(),
     };

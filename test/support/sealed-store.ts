@@ -15,7 +15,7 @@ import {
 } from '#workflows/definitions/workflow-definition.ts';
 import { sourceRow } from './source-row.ts';
 
-/** What stands sealed in each column of an owner, opened as the service does; the texts tell owner and column. */
+/** The sealed content of each column of an owner, opened as the service does; the texts name owner and column. */
 export function expectedSecrets(ownerId: string): Record<string, unknown> {
   const secret = (place: string) => `secret of ${ownerId} in ${place}`;
   return {

@@ -34,7 +34,7 @@ export class ServiceClient {
   }
 
   /**
-   * Creates a user whose name begins with `name`; as the admin of the instance, whoever this client is. The rest of the name is
+   * Creates a user whose name begins with `name`; as the admin of the instance, whichever user this client is. The rest of the name is
    * random: other tests have their users on the same service.
    */
   async createUser(name: string): Promise<TestUser> {

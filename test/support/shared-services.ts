@@ -5,7 +5,7 @@ import { borrowTestDatabase } from './databases.ts';
 import { Millrace } from './millrace.ts';
 import { createTempFolder } from './temp-folder.ts';
 
-/** Where a service runs that several test files use, and what it leaves to look at. */
+/** Where a service runs that several test files use, and what it leaves for inspection. */
 export interface SharedService {
   readonly url: string;
   readonly dataFolder: string;
@@ -31,7 +31,7 @@ export async function sharedService(dialect: Dialect): Promise<SharedService> {
   return place === undefined ? startService(dialect) : { ...place, release: async () => {} };
 }
 
-/** Starts a service per store for all test files of a run, and gives the variable that tells them where these are. */
+/** Starts a service per store for all test files of a run, and returns the environment variable with their addresses. */
 export async function startSharedServices(
   dialects: readonly Dialect[],
 ): Promise<{ environment: Record<string, string>; stop: () => Promise<void> }> {

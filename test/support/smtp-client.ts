@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { within } from './wait-for.ts';
 
-/** An SMTP client that says what a test tells it to, true or not. */
+/** An SMTP client that sends what a test asks for, valid or not. */
 export class SmtpClient {
   readonly #socket: Socket;
   #received = '';

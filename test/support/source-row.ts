@@ -1,6 +1,6 @@
 import type { SourceTable } from '#storage/tables/source-tables.ts';
 
-/** The row of an active source whose code nobody runs. */
+/** The row of an active source whose code is never run. */
 export function sourceRow(id: string, { ownerId = 'u_1' }: { ownerId?: string } = {}): SourceTable {
   return {
     id,

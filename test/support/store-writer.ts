@@ -5,7 +5,7 @@ import { openSqliteStore } from '#storage/sqlite-store.ts';
 
 /**
  * A program for durability tests: writes emitters through the group commit, as fast as it can, and prints an id only
- * when its write was acknowledged. It goes on until it is killed.
+ * when its write was acknowledged. It continues until it is killed.
  */
 const [dialect, location = '', prefix = ''] = process.argv.slice(2);
 

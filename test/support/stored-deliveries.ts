@@ -75,7 +75,7 @@ export async function storeDelivery(
   return row;
 }
 
-/** Does the changes of deliveries that are due; answers how many jobs that were, and for whom something was queued. */
+/** Runs the due jobs that change deliveries; returns the number of jobs, and the listeners for which deliveries were queued. */
 export async function runChangeJobs(
   store: Store,
   clock: TestClock,

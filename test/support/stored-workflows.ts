@@ -13,7 +13,7 @@ import { insertDeployment, insertWorkflow, updateWorkflow } from '#workflows/def
 import { newRunRow } from '#workflows/runs/new-run.ts';
 import type { RunTrigger } from '#workflows/runs/run.ts';
 
-/** A workflow that is nothing but its rows: it emits and listens, and its runs never go on. */
+/** A workflow that is nothing but its rows: it emits and listens, and its runs never continue. */
 export async function storeWorkflow(
   store: Store,
   options: {
@@ -67,7 +67,7 @@ export async function deployAgain(
   return deploymentId;
 }
 
-/** Makes the rows of runs as the engine does, and remembers which it was told are stored. */
+/** Makes the rows of runs as the engine does, and remembers those reported as stored. */
 export class RecordedRuns implements RunPreparer {
   readonly stored: string[] = [];
   readonly prepared: { trigger: RunTrigger; inStore: boolean }[] = [];

@@ -85,7 +85,7 @@ export class TestBrowser {
   }
 }
 
-/** The fields of a form that has hidden ones alone; undefined: there is none, or somebody has to fill it in. */
+/** The fields of a form that has hidden ones alone; undefined: there is none, or a user has to fill it in. */
 function formToAgree(html: string): Record<string, string> | undefined {
   const form = /<form method="post".*?<\/form>/s.exec(html)?.[0];
   if (form === undefined || /<(input type="(?!hidden)|textarea|select)|<input (?!type=)/.test(form))

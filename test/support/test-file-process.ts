@@ -5,8 +5,8 @@ import { cpuSecondsSoFar } from './cpu-time.ts';
 
 /**
  * Loaded into every test file by `npm test` (`--import`). When the file's process ends, it appends `[file, CPU seconds]` as one line
- * of JSON to the file that `MILLRACE_TEST_CPU_TIMES` names. It ends the process when it is told to stop, and when something that a
- * test left (a service that nobody stopped, after a failure) would keep it from ending. Listeners of `exit` then end what it started.
+ * of JSON to the file that `MILLRACE_TEST_CPU_TIMES` names. It ends the process on a signal to stop, and when something that a
+ * test left (a service that was not stopped, after a failure) would keep it from ending. Listeners of `exit` then end what it started.
  */
 const target = process.env.MILLRACE_TEST_CPU_TIMES;
 // Child processes of the test are counted with it, not by themselves.

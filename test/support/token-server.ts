@@ -44,7 +44,7 @@ export class TokenServer {
     return `${this.receiver.url}/token`;
   }
 
-  /** Tokens as after a person said yes. */
+  /** The tokens that follow a user's consent. */
   grant(): { accessToken: string; refreshToken: string } {
     this.#tokens += 1;
     const refreshToken = `refresh-token-number-${this.#tokens}`;

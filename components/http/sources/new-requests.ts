@@ -48,7 +48,7 @@ export default {
     },
   },
   async run(this: Source, event: HttpEvent) {
-    // First of all the reply: whoever called does not wait for the rest.
+    // The reply is sent first, so that the caller does not wait for the rest.
     this.http.respond({
       status: this.resStatusCode ?? '200',
       headers: { 'content-type': this.resContentType ?? 'application/json' },

@@ -305,7 +305,7 @@ describe('asking', () => {
     assert.equal(event.link, `${origin}/moved/b`);
   });
 
-  test('sends name and password of the URL as a header, and tells them to nobody', async () => {
+  test('sends name and password of the URL as a header, and reveals them nowhere', async () => {
     answer = (response) => response.writeHead(403).end();
     const source = deploy(`${origin.replace('://', '://ada:s3cr%20et@')}/feed`);
     await assert.rejects(

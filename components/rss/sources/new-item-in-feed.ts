@@ -6,11 +6,11 @@ import rss from '../rss.app.ts';
 /** Newest items emitted when a source is new; as many events as are kept readable. */
 const firstItemsMax = 100;
 
-/** What one run emits at most; the next run goes on where it stopped. A run may emit 6 MB. */
+/** What one run emits at most; the next run continues where it stopped. A run may emit 6 MB. */
 const runItemsMax = 500;
 const runBytesMax = 4 * 1024 * 1024;
 
-/** Items remembered besides those that stand in the feed now, for feeds that take items out and in again. */
+/** Items remembered in addition to those in the feed now, for feeds that remove items and add them again. */
 const rememberedMax = 1_000;
 
 /** `this` of the source. */
@@ -22,7 +22,7 @@ interface Source {
 
 /** Kept between runs, under the key `feed`. */
 interface Memory {
-  /** Of which feed; another URL starts afresh. */
+  /** The feed that the state belongs to; another URL starts afresh. */
   url: string;
   validators: Validators;
   /** Short hashes of item ids, newest first. */
@@ -42,7 +42,7 @@ export default {
     db: '$.service.db',
   },
   hooks: {
-    /** Reads the feed once, so that a wrong URL is told to the person who enters it. */
+    /** Reads the feed once, so that a wrong URL is reported to the user who enters it. */
     async activate(this: Source) {
       const fetched = await fetchFeed(this.url);
       if (fetched.status === 'fetched') parseFeedItems(fetched.text, fetched.url);

@@ -44,7 +44,7 @@ export function useAccount(id: string) {
   });
 }
 
-/** What the person may do with an account: use it (members), and change it (who made it, and admins). */
+/** What the user may do with an account: use it (members), and change it (its creator, and admins). */
 export function useAccountRights({ owner_id: ownerId, user_id: userId }: Account) {
   const me = useMe();
   const mayUse = useMayWrite(ownerId) === true;
@@ -76,7 +76,7 @@ export function useAccountAudit(id: string) {
   });
 }
 
-/** Of the catalogue as this owner sees it, a page at a time: by name, or with words the best matches first. */
+/** The apps of the catalogue that this owner sees, a page at a time: by name, or with `words` the best matches first. */
 export function useApps(words: string, ownerId: string, which: { has_components?: '1' } = {}) {
   return useInfiniteQuery({
     queryKey: ['apps', ownerId, words, which],

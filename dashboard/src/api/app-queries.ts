@@ -4,7 +4,7 @@ import { fetchAccounts } from './account-queries.ts';
 import { api } from './client.ts';
 import type { Data } from './queries.ts';
 
-/** For `org_id` of what is created: nothing for one's own. */
+/** The `org_id` of a new object: none for the user's own. */
 export function orgOf(ownerId: string): { org_id?: string } {
   return ownerId.startsWith('o_') ? { org_id: ownerId } : {};
 }

@@ -10,13 +10,13 @@ export function whenSignedOut(listener: () => void): void {
   onSignedOut = listener;
 }
 
-/** The service that these pages are from, as the person who is signed in: the browser sends the cookie of the session. */
+/** The client of the service that serves these pages, for the user who is signed in: the browser sends the session cookie. */
 export const client = new Millrace({
   url: window.location.origin,
   // The cookie counts only with it: a page of another origin cannot send it.
   headers: { 'x-millrace-csrf': '1' },
   timeoutMs: answerPatienceMs,
-  // What is read is asked for again by its query, and what changes something only by the person.
+  // Queries retry reads themselves, and only the user repeats changes.
   retriesMax: 0,
   fetch: async (url, init) => {
     const response = await fetch(url, init);
@@ -33,7 +33,7 @@ export interface RequestOptions {
 }
 
 /**
- * One request to the public API, such as `api('GET', '/v1/users/me')`. Answers the parsed body, undefined where there is
+ * One request to the public API, such as `api('GET', '/v1/users/me')`. Returns the parsed body, undefined where there is
  * none. Throws MillraceError for what the service refused.
  */
 export async function api<T>(method: string, path: string, options: RequestOptions = {}): Promise<T> {
@@ -49,7 +49,7 @@ export async function api<T>(method: string, path: string, options: RequestOptio
   }
 }
 
-/** In words for the person; the client's name the request. */
+/** A message for the user; that of the client names the request. */
 function unanswered({ method, path, cause }: MillraceConnectionError): MillraceConnectionError {
   return new MillraceConnectionError('The service does not answer. Is it running?', { method, path, cause });
 }

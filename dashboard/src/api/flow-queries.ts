@@ -4,7 +4,7 @@ import { api, type RequestOptions } from './client.ts';
 import { useOwnerNames } from './owner-names.ts';
 import { type Data, ownerPath } from './queries.ts';
 
-/** The flow map of an owner; `focus` is part of it, whatever else has no place. */
+/** The flow map of an owner; `focus` is part of it, even if other objects have no place. */
 export function useFlow(ownerId: string, focus?: string) {
   const nameOf = useOwnerNames(ownerId);
   return useQuery({
@@ -21,12 +21,12 @@ export function useFlow(ownerId: string, focus?: string) {
     }),
     // Large answers are many bytes.
     refetchInterval: ({ state }) => ((state.data?.nodes.length ?? 0) > 150 ? 5_000 : 3_000),
-    // Of the same owner: what is asked for next has most of it too.
+    // The previous answer is shown only for the same owner: the next one contains most of it.
     placeholderData: (previous) => (previous?.owner_id === ownerId ? previous : undefined),
   });
 }
 
-/** The newest of a list, as long as it is looked at. */
+/** The newest items of a list, refreshed while it is shown. */
 export function useLatest<T>(path: string, query: NonNullable<RequestOptions['query']>) {
   return useQuery({
     queryKey: ['latest', path, query],

@@ -2,7 +2,7 @@ import { useMe } from './queries.ts';
 import { useMembers } from './rights.ts';
 
 /**
- * The names of users and workspaces that things of this owner mention. Undefined for one that may not be seen, such as a member who
+ * The names of users and workspaces that objects of this owner mention. Undefined for one that may not be read, such as a member who
  * has left.
  */
 export function useOwnerNames(ownerId: string | undefined): (id: string) => string | undefined {

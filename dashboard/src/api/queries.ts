@@ -30,7 +30,7 @@ function sourcesPath(ownerId: string): string {
   return ownerId.startsWith('o_') ? `/v1/orgs/${ownerId}/sources` : '/v1/users/me/sources';
 }
 
-/** Who is signed in, with all their workspaces. */
+/** The user who is signed in, with all their workspaces. */
 export type Me = User & { orgs: OwnWorkspace[] };
 
 export function useMe() {
@@ -70,7 +70,7 @@ export function useSources(ownerId: string, words: string, health = '') {
     getNextPageParam: ({ page_info: { count, end_cursor } }) =>
       count < listPageSize ? undefined : end_cursor,
     placeholderData: keepPreviousData,
-    // Who scrolled far has a hundred pages: those are not asked for again and again.
+    // A user who scrolled far has a hundred pages, which are not fetched again and again.
     refetchInterval: ({ state }) => (state.data?.pages.length === 1 ? 15_000 : false),
   });
 }

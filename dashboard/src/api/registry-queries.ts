@@ -28,7 +28,7 @@ export function useRegistry({ words, type, app }: RegistryFilter) {
   });
 }
 
-/** What the registry says of a key without building it; null: it has none of this key. */
+/** The registry's entry of a key, without building the component; null: there is none. */
 export function useListedComponent(key: string) {
   return useQuery({
     queryKey: ['registry', 'one', key],

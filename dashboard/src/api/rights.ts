@@ -15,7 +15,7 @@ export function useMembers(ownerId: string | null | undefined) {
   });
 }
 
-/** What the person is to this owner: of their own things the admin; undefined while it is not known, null for a stranger. */
+/** The role of the user with this owner: admin of their own objects; undefined while it is unknown, null for a stranger. */
 export function useRole(ownerId: string | null | undefined): Member['role'] | null | undefined {
   const me = useMe();
   const members = useMembers(ownerId);
@@ -26,19 +26,19 @@ export function useRole(ownerId: string | null | undefined): Member['role'] | nu
   return members.data.find(({ user_id }) => user_id === me.data.id)?.role ?? null;
 }
 
-/** Whether the person may change things of this owner; undefined while it is not known. */
+/** Whether the user may change objects of this owner; undefined while it is unknown. */
 export function useMayWrite(ownerId: string | null | undefined): boolean | undefined {
   const role = useRole(ownerId);
   return role === undefined ? undefined : role === 'admin' || role === 'member';
 }
 
-/** Whether the person may do what only admins of a workspace may, and everybody with their own; undefined while it is not known. */
+/** Whether the user may do what only admins of a workspace may, and each user with their own objects; undefined while it is unknown. */
 export function useMayAdminister(ownerId: string | null | undefined): boolean | undefined {
   const role = useRole(ownerId);
   return role === undefined ? undefined : role === 'admin';
 }
 
-/** Whether the person looks after the instance. */
+/** Whether the user is the admin of the instance. */
 export function useIsInstanceAdmin(): boolean {
   return useSession().data?.is_admin === true;
 }

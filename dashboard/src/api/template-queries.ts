@@ -8,7 +8,7 @@ export type GivenProps = Readonly<Record<string, unknown>>;
 /** Each comes with its steps and their code. */
 const listPageSize = 50;
 
-/** Of the person and of all their workspaces, newest first. */
+/** The templates of the user and of all their workspaces, newest first. */
 export function useTemplates() {
   return useInfiniteQuery({
     queryKey: ['templates'],

@@ -4,6 +4,7 @@ import type {
   ApiKey,
   Instance,
   Page,
+  Processes,
   Project,
   Quota,
   Session,
@@ -21,7 +22,7 @@ const listPageSize = 100;
 const nextOf = ({ page_info: { count, end_cursor } }: Page<unknown>) =>
   count < listPageSize ? undefined : end_cursor;
 
-/** Who is signed in, with which key, and whether they look after the instance. */
+/** The user who is signed in, their key, and whether they are the admin of the instance. */
 export function useSession() {
   return useQuery({
     queryKey: ['session'],
@@ -110,7 +111,7 @@ export function useApiKeys() {
   });
 }
 
-/** Of the last 30 UTC days, oldest first. */
+/** The usage of the last 30 UTC days, oldest first. */
 export function useUsage(ownerId: string) {
   return useQuery({
     queryKey: ['usage', ownerId],
@@ -140,6 +141,16 @@ export function useInstance() {
     queryKey: ['instance'],
     queryFn: async ({ signal }) => (await api<Data<Instance>>('GET', '/v1/instance', { signal })).data,
     refetchInterval: 10_000,
+  });
+}
+
+/** The processes of user code on the node that answers. */
+export function useProcesses() {
+  return useQuery({
+    queryKey: ['processes'],
+    queryFn: async ({ signal }) =>
+      (await api<Data<Processes>>('GET', '/v1/instance/processes', { signal })).data,
+    refetchInterval: 5_000,
   });
 }
 

@@ -16,7 +16,7 @@ type SyntaxNode = ReturnType<ReturnType<typeof syntaxTree>['resolveInner']>;
 
 /** So many names at most are offered at once. */
 const offersMax = 200;
-/** A chain of names that ends where the cursor stands: `steps.trigger.event.bo`. */
+/** A chain of names that ends at the cursor: `steps.trigger.event.bo`. */
 const chain =
   /(?<![\w$.])(\$|steps|this|event)((?:\??\.[A-Za-z_$][\w$]*|\[(?:\d+|'[^']*'|"[^"]*")\])*)\??\.([\w$]*)$/;
 const parts = /\??\.([A-Za-z_$][\w$]*)|\[(?:(\d+)|'([^']*)'|"([^"]*)")\]/g;

@@ -1,6 +1,6 @@
 import { MillraceError } from '#sdk';
 
-/** What the service says of a place in code; both count from 1. */
+/** An error of the service at a place in code; both count from 1. */
 export interface CodeProblem {
   line: number;
   column: number;
@@ -24,7 +24,7 @@ export function codeProblemOf(error: unknown): CodeProblem | undefined {
   return place === null ? undefined : { line: Number(place[1]), column: Number(place[2]), message };
 }
 
-/** What stands at its place needs neither the name of the parameter nor that of the place. */
+/** A message that is shown at its place needs neither the name of the parameter nor that of the place. */
 export function withoutPlace(message: string): string {
   return message
     .replace(/^(?:(?:steps|triggers)\[\d+\][\w.[\]]*|step(?:\.\w+)*|component_code): /, '')

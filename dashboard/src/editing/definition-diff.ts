@@ -100,7 +100,7 @@ function whole(step: ComparedStep, kind: 'added' | 'removed'): StepChange {
   };
 }
 
-/** Of what is in both, those that do not stand in the longest row that kept its order. */
+/** The names in both that are not in their longest common subsequence. */
 function movedNames(before: readonly string[], after: readonly string[]): Set<string> {
   const positions = after.map((name) => before.indexOf(name)).filter((position) => position !== -1);
   // longest[i]: the longest increasing row that ends with positions[i].
@@ -151,7 +151,7 @@ function jsonOf(value: unknown): string | undefined {
   );
 }
 
-/** A sentence for each thing that is other. */
+/** A sentence for each difference. */
 export function sentencesOf({ steps, triggers, settings }: Changes): string[] {
   return [
     ...triggers.map(({ kind, text }) => `Trigger ${kind}: ${text}.`),

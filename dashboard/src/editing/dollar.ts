@@ -23,7 +23,7 @@ export const stepDollar: readonly Known[] = [
   },
   {
     name: 'flow',
-    info: 'What becomes of the run after this step.',
+    info: 'How the run continues after this step.',
     below: [
       { name: 'exit', detail: '(reason)', info: 'Ends the run after this step, as a success.' },
       { name: 'delay', detail: '(ms)', info: `Pauses the run for so many milliseconds. ${urls}` },
@@ -38,7 +38,7 @@ export const stepDollar: readonly Known[] = [
         info: 'Runs this step again later, with context in $.context.run.context.',
       },
       { name: 'trigger', detail: '(workflowId, event)', info: 'Runs another workflow of the same owner.' },
-      { name: 'refreshTimeout', detail: '()', info: 'Begins the time that this step may take anew.' },
+      { name: 'refreshTimeout', detail: '()', info: 'Restarts the time limit of this step.' },
     ],
   },
   {
@@ -153,6 +153,6 @@ export const propFields: readonly Known[] = [
   { name: 'min', info: 'Of numbers.' },
   { name: 'max', info: 'Of numbers.' },
   { name: 'app', info: 'Of type app: the slug of the app.' },
-  { name: 'reloadProps', info: 'true: additionalProps is asked anew when it changes.' },
+  { name: 'reloadProps', info: 'true: additionalProps is called again when it changes.' },
   { name: 'hidden', info: 'true: it is not in forms.' },
 ];

@@ -43,9 +43,9 @@ export function useKeptCode(id: string, base: string, saved: string) {
     code,
     setCode,
     isChanged,
-    /** It was made from something else than what is there now. */
+    /** It was made from another version than the present one. */
     isOld: isChanged && from !== base,
-    /** It follows on what is there now: as it is, or with that code. */
+    /** Bases the draft on the present version: unchanged, or with that code. */
     follow: (next: { base: string; code?: string }) => {
       setFrom(next.base);
       if (next.code !== undefined) setCode(next.code);

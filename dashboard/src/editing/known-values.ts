@@ -2,7 +2,7 @@ import type { KnownStep } from './code-context.ts';
 import type { Known } from './dollar.ts';
 
 const previewLength = 60;
-/** Of one value, so many names are looked at. */
+/** Maximum of names that are read of one value. */
 const namesMax = 500;
 
 /** Whether it can follow a dot. */

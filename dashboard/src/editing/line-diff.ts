@@ -11,7 +11,7 @@ export interface DiffLine {
 /** So many differing lines are looked for; texts with more are shown as one replaced by the other. */
 const differencesMax = 1_500;
 
-/** Lines of two texts, in the shortest edit that leads from one to the other. */
+/** Lines of two texts, in the shortest edit from one to the other. */
 export function diffLines(before: string, after: string): DiffLine[] {
   const [a, b] = [before.split('\n'), after.split('\n')];
   const changes = diffArrays(a, b, { maxEditLength: differencesMax }) ?? [
@@ -33,7 +33,7 @@ export function diffLines(before: string, after: string): DiffLine[] {
   );
 }
 
-/** Only the lines that differ, with some around them; undefined stands for lines left out. */
+/** Only the lines that differ, with some around them; undefined marks lines left out. */
 export function hunksOf(lines: readonly DiffLine[], around = 3): (DiffLine | undefined)[] {
   const near = lines.map((_line, index) =>
     lines.slice(Math.max(0, index - around), index + around + 1).some(({ kind }) => kind !== 'same'),

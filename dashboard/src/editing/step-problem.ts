@@ -1,6 +1,6 @@
 import type { MillraceError } from '#sdk';
 
-/** What the service said of one step when it was deployed. */
+/** The service's error about one step of a deployment. */
 export interface StepProblem {
   /** Such as `code`, `props.amount` or `namespace`. */
   field: string;

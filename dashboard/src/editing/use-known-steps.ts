@@ -3,7 +3,7 @@ import type { RunDetail } from '#sdk';
 import { useRun, useRuns } from '~/api/workflow-queries.ts';
 import type { KnownStep } from './code-context.ts';
 
-/** Of an HTTP request, before there was one. */
+/** The shape of an HTTP request, shown before the first one. */
 const firstRequest = {
   method: 'POST',
   path: '/',

@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from 'react';
 import { dropDraft, keepDraft, keptDraft } from './kept-draft.ts';
 import { definitionOf, type WorkflowDraft } from './workflow-draft.ts';
 
-/** Typing is written down when it rests for so long. */
+/** A draft is stored when typing has paused for this long. */
 const restMs = 300;
 
 /** What a draft follows on. */
@@ -67,7 +67,7 @@ export function useWorkflowDraft(id: string, begin: DraftBase) {
     /** Epoch ms; undefined: it begins here. */
     keptAtMs: kept?.atMs,
     change: (part: Partial<WorkflowDraft>) => setDraft((before) => ({ ...before, ...part })),
-    /** It follows on another deployment, with what is in it as it is. */
+    /** Bases the draft on another deployment, with its content unchanged. */
     follow: (next: DraftBase) => setBase(next),
     /** It is as this is, and nothing is kept. */
     restart: (next: DraftBase) => {

@@ -9,7 +9,7 @@ import type {
 
 /** A step as it is edited. */
 export interface StepDraft {
-  /** Of this page only: stays when the step is renamed or moved. */
+  /** A key within this page: it stays when the step is renamed or moved. */
   key: string;
   namespace: string;
   disabled: boolean;
@@ -33,12 +33,12 @@ export type TriggerKind = 'http' | 'timer' | 'email' | 'source';
 
 export interface TriggerDraft {
   key: string;
-  /** Of one that the workflow has; null: it is new. */
+  /** The id of an existing trigger; null: it is new. */
   id: string | null;
   type: TriggerKind;
   /** As the API takes them. Of a trigger that is there, what is shown; it is sent only when it was changed. */
   props: Record<string, unknown>;
-  /** Of a source, or of the component that one is to be made from. */
+  /** The name of a source, or of the component from which one is made. */
   name: string | null;
   isChanged: boolean;
 }
@@ -50,7 +50,7 @@ export interface WorkflowDraft {
   settings: WorkflowSettings;
 }
 
-/** What the service takes where nothing is said. */
+/** The defaults of the service. */
 export const usualSettings: WorkflowSettings = {
   timeout_seconds: null,
   memory_mb: 256,

@@ -12,13 +12,13 @@ import {
   triggerWords,
 } from './words.ts';
 
-/** What stands in a box. */
+/** The content of a box. */
 export interface BoxFigures {
   name: string;
   detail: string;
   isFailing: boolean;
   isOff: boolean;
-  /** All of it in words, for those who do not see the picture. */
+  /** All of it as text, for screen readers. */
   label: string;
 }
 
@@ -33,7 +33,7 @@ export interface Known {
   edges: ReadonlyMap<string, FlowEdge>;
 }
 
-/** What goes along each line. */
+/** The figures of each line. */
 export function lineFigures(
   { edges }: Drawn,
   known: Known,
@@ -56,7 +56,7 @@ export function lineFigures(
   );
 }
 
-/** What stands in each box. */
+/** The content of each box. */
 export function boxFigures({ nodes, edges }: Drawn, known: Known): Map<string, BoxFigures> {
   const reaching = new Map<string, number>();
   for (const { to, subscriptions } of edges)

@@ -18,7 +18,7 @@ interface Row {
   isFailing: boolean;
 }
 
-/** The map as a table: who sends what to whom, how much of it, and what fails. Says the same as the picture. */
+/** The map as a table: emitters, their listeners, the number of events, and failures. It has the same content as the picture. */
 export function FlowList({ nodes, edges }: { nodes: readonly FlowNode[]; edges: readonly FlowEdge[] }) {
   const [shown, setShown] = useState(rowsStep);
   const rows = rowsOf(nodes, edges);

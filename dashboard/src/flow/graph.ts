@@ -1,14 +1,14 @@
 import type { FlowEdge, FlowNode } from '#sdk';
 import { isFailing } from './troubles.ts';
 
-/** From so many nodes on, things that do the same are drawn as one. */
+/** From this number of nodes on, objects that do the same are drawn as one. */
 const groupFrom = 40;
-/** At least so many of them. */
+/** The minimum of objects in a group. */
 const groupMin = 4;
 
-/** What is drawn as one box: a thing, or several that are connected alike. */
+/** One box: an object, or several that are connected alike. */
 export interface DrawnNode {
-  /** Of the thing, or of the group (`group:…`). */
+  /** The id of the object, or of the group (`group:…`). */
   id: string;
   kind: FlowNode['kind'];
   members: readonly string[];
@@ -36,13 +36,13 @@ export interface Grouping {
 export interface Drawn {
   nodes: readonly DrawnNode[];
   edges: readonly DrawnEdge[];
-  /** The box of each thing. */
+  /** The box of each object. */
   boxOf: ReadonlyMap<string, string>;
 }
 
 /**
- * What is drawn of things and subscriptions: those that are connected to the same others become one box where there are
- * many. Depends on what there is, not on figures: a rate that changes moves nothing.
+ * The drawing of objects and subscriptions: objects that are connected to the same others become one box if there are
+ * many. It depends on the objects, not on figures: a changed rate moves nothing.
  */
 export function drawn(
   nodes: readonly Pick<FlowNode, 'id' | 'kind'>[],
@@ -74,7 +74,7 @@ export function drawn(
   return { nodes: boxes, edges: linesOf(edges, boxOf), boxOf };
 }
 
-/** What each thing is connected to, and how, as text. */
+/** What each object is connected to, and how, as text. */
 function connectionsOf(
   edges: readonly Pick<FlowEdge, 'emitter_id' | 'listener_id' | 'event_name'>[],
 ): Map<string, string[]> {
@@ -119,7 +119,7 @@ export interface Filter {
   failing: boolean;
 }
 
-/** The things that a filter is about, with those they are connected to directly, and the subscriptions among them. */
+/** The objects that match a filter, with those they are connected to directly, and the subscriptions among them. */
 export function filtered<N extends FlowNode, E extends FlowEdge>(
   nodes: readonly N[],
   edges: readonly E[],

@@ -1,6 +1,6 @@
 import type { DrawnEdge, DrawnNode } from './graph.ts';
 
-/** Of every box, in the units of the drawing. */
+/** The size of every box, in the units of the drawing. */
 export const boxWidth = 200;
 export const boxHeight = 52;
 const layerGap = 110;
@@ -8,7 +8,7 @@ const rowGap = 18;
 const partGap = 56;
 /** Between columns of one layer. */
 const columnGap = 28;
-/** A layer of so many boxes is one column, whatever its shape. */
+/** A layer of up to this many boxes is one column, whatever its shape. */
 const rowsKept = 12;
 /** Width to height that the whole comes near to. */
 const aspect = 1.5;
@@ -26,7 +26,7 @@ export interface Layout {
 }
 
 /**
- * Places for boxes, so that what flows goes from left to right. Boxes that are connected are laid out together, in layers
+ * Positions of boxes, so that events flow from left to right. Boxes that are connected are laid out together, in layers
  * by the longest way to them, each layer in the order that its neighbours suggest, and in several columns where it is very long; these parts are then put into rows, the
  * largest first, and what is connected to nothing below them. The same boxes and lines always come to the same places.
  */
@@ -154,11 +154,11 @@ function wrapped(
   return { places, width: x - layerGap, height: rowsMax * step - rowGap };
 }
 
-/** Ids by layer: each right of all that lead to it. A line that closes a circle goes back to the left. */
+/** Ids by layer: each right of all its predecessors. A line that closes a circle goes back to the left. */
 function layered(ids: readonly string[], edges: readonly DrawnEdge[]): string[][] {
   const outgoing = Map.groupBy(edges, ({ from }) => from);
   const incoming = new Set(edges.map(({ to }) => to));
-  // Depth first, from where nothing leads to: a line to what is on the way already closes a circle.
+  // Depth first, from boxes without predecessors: a line to a box on the current path closes a circle.
   const state = new Map<string, 'under way' | 'done'>();
   const finished: string[] = [];
   const back = new Set<DrawnEdge>();
@@ -188,7 +188,7 @@ function layered(ids: readonly string[], edges: readonly DrawnEdge[]): string[][
     for (const edge of outgoing.get(id) ?? [])
       if (!back.has(edge)) depth.set(edge.to, Math.max(depth.get(edge.to) ?? 0, own + 1));
   }
-  // Where something starts, it stands close to what it leads to.
+  // A box without predecessors is placed close to its successors.
   for (const id of [...finished].reverse()) {
     if (incoming.has(id)) continue;
     const next = (outgoing.get(id) ?? []).map(({ to }) => depth.get(to) ?? 1);

@@ -21,7 +21,7 @@ const kindIcons: Readonly<Record<DrawnNode['kind'], IconName>> = {
   all: 'source',
 };
 
-/** Of lines. */
+/** The looks of lines. */
 const looks = ['quiet', 'busy', 'bad'] as const;
 
 export interface CanvasProps {
@@ -393,7 +393,7 @@ const directions: Readonly<Record<string, readonly [number, number]>> = {
 };
 
 /**
- * Where an arrow key leads: to the right and left along a line where there is one, else, as up and down, to the nearest box
+ * The target of an arrow key: to the right and left along a line where there is one, else, as up and down, to the nearest box
  * in that direction.
  */
 function neighbour(

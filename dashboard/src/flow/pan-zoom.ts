@@ -6,7 +6,7 @@ const scaleMax = 2.5;
 /** What is fitted into the window is not made larger than it is. */
 const fitMax = 1.1;
 const margin = 24;
-/** Below, words cannot be read: they are left out. */
+/** Below this scale, text is unreadable and left out. */
 const farBelow = 0.42;
 const readFrom = 0.6;
 /** A pointer that moves less than this meant to press. */
@@ -31,7 +31,7 @@ export interface PanZoom {
 }
 
 /**
- * Pan and zoom by wheel, drag, two fingers. The transform is set on the group itself: React draws nothing anew while
+ * Pan and zoom by wheel, drag, two fingers. The transform is set on the group itself: React renders nothing again while
  * the user moves the map.
  */
 export function usePanZoom(): PanZoom {
@@ -147,7 +147,7 @@ export function usePanZoom(): PanZoom {
   }, [parts]);
 }
 
-/** Answers how to stop. Not by React: its wheel listeners cannot keep the page from scrolling. */
+/** Returns a function that stops listening. Not by React: its wheel listeners cannot keep the page from scrolling. */
 function listen(
   element: SVGSVGElement,
   {

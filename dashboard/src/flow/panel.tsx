@@ -20,7 +20,7 @@ import {
   triggerWords,
 } from './words.ts';
 
-/** Of a long list in a panel. */
+/** Maximum of entries of a list in a panel. */
 const listedMax = 50;
 /** Subscriptions of one line that are shown. */
 const subscriptionsMax = 5;
@@ -28,13 +28,13 @@ const subscriptionsMax = 5;
 export interface PanelProps {
   drawn: Drawn;
   known: Known;
-  /** Of a box or a line. */
+  /** The id of a box or a line. */
   chosen: string;
   mayWrite: boolean;
   onChoose: (id: string | undefined) => void;
   /** Draws the members of a group. */
   onOpen: (group: string) => void;
-  /** Goes to one thing, in a box of its own. */
+  /** Shows one object, in a box of its own. */
   onGoTo: (id: string) => void;
 }
 

@@ -1,6 +1,6 @@
 import type { FlowEdge, FlowNode } from '#sdk';
 
-/** What is wrong with a thing, by its health; empty: nothing. */
+/** The problems of an object, by its health; empty: none. */
 export function nodeTroubles({ health }: FlowNode): string[] {
   if (health === null || (health.state !== 'failing' && health.state !== 'disabled')) return [];
   return [health.reason === null ? health.state : `${health.state}: ${health.reason}`];

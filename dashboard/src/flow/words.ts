@@ -54,7 +54,7 @@ export function triggerWords({ kind, interval_seconds, cron }: FlowNode['trigger
   return interval_seconds === null ? 'timer' : `every ${formatDuration(interval_seconds * 1000)}`;
 }
 
-/** What goes through a thing, per minute: runs, events, or what it is sent. */
+/** The rate of an object per minute: runs, events, or deliveries to it. */
 export function rateOf(node: FlowNode, reaching: number): number {
   if (node.runs !== null) return Math.max(node.runs.per_minute, node.emitted?.per_minute ?? 0);
   return node.emitted?.per_minute ?? reaching;

@@ -52,7 +52,7 @@ export function AccountSettings({
   );
 }
 
-/** For `onSuccess` of what answers the account as it is now. */
+/** For `onSuccess` of requests that return the changed account. */
 export function useAccountChanged(id: string) {
   const queries = useQueryClient();
   return (changed: Account) => {
@@ -166,8 +166,8 @@ function Replace({ account, app }: { account: Account; app: App }) {
     >
       <h2>Give it other keys</h2>
       <p className="muted">
-        All of them anew: what is there now is not shown, and is replaced. It keeps its id and all that uses
-        it.
+        Enter all of them again: what is there now is not shown, and is replaced. It keeps its id and all that
+        uses it.
       </p>
       <AppFields fields={fields} values={values} onChange={setValues} error={replace.error} />
       {replace.error !== null && fieldProblem(replace.error) === undefined && (
@@ -178,7 +178,7 @@ function Replace({ account, app }: { account: Account; app: App }) {
       </button>
       {replace.isSuccess && (
         <p role="status" className={replace.data.error === null ? 'good' : 'muted'}>
-          {replace.data.error === null ? 'Replaced.' : 'Replaced: what its test said stands above.'}
+          {replace.data.error === null ? 'Replaced.' : 'Replaced: the result of its test is above.'}
         </p>
       )}
     </form>

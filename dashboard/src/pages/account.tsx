@@ -124,7 +124,7 @@ function TestNow({ account }: { account: Account }) {
             ? 'This app has no test request.'
             : test.data.error === null
               ? 'Tested: it works.'
-              : 'Tested: what came of it stands above.'}
+              : 'Tested: the result is above.'}
         </span>
       )}
       {test.error !== null && <Problem error={test.error} what="It was not tested." />}

@@ -13,7 +13,7 @@ import { Problem } from '~/parts/problem.tsx';
 import { remember } from '~/parts/remember.ts';
 import { SecretOnce } from '~/parts/secret-once.tsx';
 
-/** One's own keys: they are of the person, and good for all that the person may do. */
+/** The user's own keys, which have all rights of the user. */
 export function ApiKeys() {
   const keys = useApiKeys();
   const session = useSession();
@@ -148,7 +148,7 @@ function Revoke({ apiKey, isPresent }: { apiKey: ApiKey; isPresent: boolean }) {
         void queries.invalidateQueries({ queryKey: ['api keys'] });
         return;
       }
-      // The session ended with its key, as was said before.
+      // The session ended with its key, as the dialog announced.
       remember('signed-in', undefined);
       queries.clear();
       navigate('/sign-in', { replace: true });

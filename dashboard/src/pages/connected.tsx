@@ -2,13 +2,13 @@ import { useEffect, useState } from 'react';
 import { resultIn, tell } from '~/parts/connect-result.ts';
 import { shortened, visible } from '~/parts/plain-text.ts';
 
-/** Where the window of a provider ends: it tells the page that opened it, and closes. */
+/** The last page of the provider's window: it notifies the page that opened it, and closes. */
 export function Connected() {
   const [result] = useState(() => resultIn(window.location.search));
   useEffect(() => {
     document.title = 'Connecting an account · Millrace';
     tell(result);
-    // Where the browser does not let it, it says that it can be closed.
+    // If the browser refuses, the page says that it can be closed.
     window.close();
   }, [result]);
   return (

@@ -15,7 +15,7 @@ import { Empty, Loading, PageFrame } from '~/parts/page.tsx';
 import { Problem } from '~/parts/problem.tsx';
 import { type Refusal, WorkflowEditor } from './workflow-editor.tsx';
 
-/** Edit a workflow that is there; what comes of it is another deployment. */
+/** Edits an existing workflow; the result is another deployment. */
 export function EditWorkflowPage({ id }: { id: string }) {
   const workflow = useWorkflow(id);
   return (
@@ -76,7 +76,7 @@ function Edit({ workflow }: { workflow: Workflow }) {
     },
   });
   const { restart } = editing;
-  // Who has changed nothing sees what is there now.
+  // An unchanged draft follows the current deployment.
   useEffect(() => {
     if (isOld && !isChanged && !deploy.isPending) restart(present);
   });

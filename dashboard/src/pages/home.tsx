@@ -3,6 +3,7 @@ import type { Overview, OwnWorkspace } from '#sdk';
 import { type Me, useOverview, useSources } from '~/api/queries.ts';
 import { Ago, useNow } from '~/parts/ago.tsx';
 import { Command } from '~/parts/copy.tsx';
+import { Figure } from '~/parts/figure.tsx';
 import { formatDuration, formatNumber } from '~/parts/format.ts';
 import { HealthBadge, HealthReason, NextStep } from '~/parts/health.tsx';
 import { Icon } from '~/parts/icon.tsx';
@@ -108,13 +109,13 @@ function Figures({ overview }: { overview: Overview }) {
             'in the last 60 minutes'
           )}
         </Figure>
-        <Figure name="Failures, last hour" value={formatNumber(errors)} bad={errors > 0}>
+        <Figure name="Failures, last hour" value={formatNumber(errors)} isBad={errors > 0}>
           {errors === 0 ? 'none' : `errors of ${overview.failing.length} of your sources and workflows`}
         </Figure>
         <Figure
           name="Oldest waiting"
           value={waiting === 0 ? '—' : formatDuration(Math.max(0, age))}
-          bad={age > 60_000}
+          isBad={age > 60_000}
         >
           {waiting === 0
             ? 'nothing waits'
@@ -123,26 +124,6 @@ function Figures({ overview }: { overview: Overview }) {
       </dl>
       <RateChart minutes={minutes} />
     </section>
-  );
-}
-
-function Figure({
-  name,
-  value,
-  bad = false,
-  children,
-}: {
-  name: string;
-  value: string;
-  bad?: boolean;
-  children: React.ReactNode;
-}) {
-  return (
-    <div className={bad ? 'figure bad' : 'figure'}>
-      <dt>{name}</dt>
-      <dd className="figure-value">{value}</dd>
-      <dd className="muted">{children}</dd>
-    </div>
   );
 }
 

@@ -10,7 +10,7 @@ import { Loading } from '~/parts/page.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
 
-/** What one user or workspace may use on a day. Whose stands in the address. */
+/** The daily quotas of one user or workspace, which the URL names. */
 export function InstanceQuotas() {
   const asked = new URLSearchParams(useSearch()).get('owner') ?? '';
   const [, navigate] = useLocation();
@@ -20,8 +20,7 @@ export function InstanceQuotas() {
   return (
     <>
       <p className="muted">
-        What holds for everybody are the settings MILLRACE_QUOTA_…; here other numbers are given to one user
-        or workspace.
+        The settings MILLRACE_QUOTA_… apply to all owners. Set other numbers for one user or workspace here.
       </p>
       <form
         className="tools narrow"
@@ -86,19 +85,59 @@ function isOwnerId(text: string): boolean {
   return /^[uo]_\w+$/.test(text);
 }
 
-const numbers = [
-  { id: 'invocations', name: 'Invocations a day', show: formatNumber },
+const hourMs = 3_600_000;
+const wholeNumber = /^\d{1,15}$/;
+
+interface Amount {
+  name: string;
+  /** What is wrong with a text that is not empty. */
+  problem: (text: string) => string | undefined;
+  inputMode: 'numeric' | 'decimal';
+}
+
+const wholeAmount = { problem: wholeProblem, inputMode: 'numeric' } as const;
+
+const quotas = [
+  { id: 'invocations', name: 'Invocations a day', show: formatNumber, ...wholeAmount },
   {
     id: 'compute_ms',
     name: 'Run time a day, in hours',
     show: (ms: number) => (ms === 0 ? '0 s' : formatDuration(ms)),
+    problem: (text: string) =>
+      /^\d{1,9}(\.\d{1,7})?$/.test(text) ? undefined : 'Expected a number of hours, such as 1.5.',
+    inputMode: 'decimal',
   },
-  { id: 'credits', name: 'Credits a day', show: formatNumber },
-] as const;
+  { id: 'credits', name: 'Credits a day', show: formatNumber, ...wholeAmount },
+] as const satisfies readonly (Amount & { id: keyof Quota['used']; show: (value: number) => string })[];
 
-const hourMs = 3_600_000;
+/** Bounds as the API has them. */
+const limits = [
+  {
+    id: 'processes_max',
+    name: 'Busy processes on each node',
+    hint: 'Leave empty for the share: at least a quarter of the processes of the node, and three quarters while no other owner is active.',
+    problem: (text: string) => wholeProblem(text, 1, 1_000_000),
+    inputMode: 'numeric',
+  },
+  {
+    id: 'memory_mb_max',
+    name: 'Memory on each node, in MB',
+    hint: 'Leave empty for the share: at least a quarter of the memory for user code, and all of it while no other owner is active.',
+    problem: (text: string) => wholeProblem(text, 64, 1_000_000),
+    inputMode: 'numeric',
+  },
+] as const satisfies readonly (Amount & { id: keyof Quota['own']; hint: string })[];
 
-type Draft = Record<(typeof numbers)[number]['id'] | 'enforced', string>;
+const amounts = [...quotas, ...limits];
+
+function wholeProblem(text: string, min = 0, max = Number.MAX_SAFE_INTEGER): string | undefined {
+  if (wholeNumber.test(text) && Number(text) >= min && Number(text) <= max) return undefined;
+  return max === Number.MAX_SAFE_INTEGER
+    ? 'Expected a whole number.'
+    : `Expected a whole number from ${min} to ${max.toLocaleString('en')}.`;
+}
+
+type Draft = Record<(typeof amounts)[number]['id'] | 'enforced', string>;
 
 function draftOf({ own }: Quota): Draft {
   const text = (value: number | null) => (value === null ? '' : String(value));
@@ -107,6 +146,8 @@ function draftOf({ own }: Quota): Draft {
     compute_ms: text(own.compute_ms === null ? null : own.compute_ms / hourMs),
     credits: text(own.credits),
     enforced: own.enforced === null ? '' : String(own.enforced),
+    processes_max: text(own.processes_max),
+    memory_mb_max: text(own.memory_mb_max),
   };
 }
 
@@ -121,6 +162,8 @@ function Change({ quota, name }: { quota: Quota; name: string }) {
         compute_ms: draft.compute_ms.trim() === '' ? null : Math.round(Number(draft.compute_ms) * hourMs),
         credits: number(draft.credits),
         enforced: draft.enforced === '' ? null : draft.enforced === 'true',
+        processes_max: number(draft.processes_max),
+        memory_mb_max: number(draft.memory_mb_max),
       };
       return (await api<Data<Quota>>('PUT', `/v1/quotas/${quota.owner_id}`, { body })).data;
     },
@@ -131,10 +174,20 @@ function Change({ quota, name }: { quota: Quota; name: string }) {
     },
   });
   const isNew = JSON.stringify(draft) !== JSON.stringify(draftOf(quota));
-  const isGood = numbers.every(
-    ({ id }) =>
-      draft[id].trim() === '' ||
-      (id === 'compute_ms' ? /^\d{1,9}(\.\d{1,7})?$/ : /^\d{1,15}$/).test(draft[id].trim()),
+  const problemOf = ({ id, problem }: (typeof amounts)[number]) => {
+    const text = draft[id].trim();
+    return text === '' ? undefined : problem(text);
+  };
+  const isGood = amounts.every((amount) => problemOf(amount) === undefined);
+  const field = (amount: (typeof amounts)[number], hint: string, placeholder: string) => (
+    <AmountField
+      key={amount.id}
+      {...amount}
+      {...{ hint, placeholder }}
+      value={draft[amount.id]}
+      problem={problemOf(amount)}
+      onChange={(value) => setDraft({ ...draft, [amount.id]: value })}
+    />
   );
   return (
     <form
@@ -152,25 +205,13 @@ function Change({ quota, name }: { quota: Quota; name: string }) {
         On the {quota.plan} plan. What goes beyond a quota is{' '}
         {quota.enforced ? 'refused until 00:00 UTC' : 'only reported'}.
       </p>
-      {numbers.map(({ id, name, show }) => (
-        <div key={id} className="field">
-          <label className="label" htmlFor={`quota-${id}`}>
-            {name}
-          </label>
-          <p className="hint">
-            Used today: {show(quota.used[id])} of {show(quota[id])}
-          </p>
-          <input
-            id={`quota-${id}`}
-            className="input"
-            inputMode={id === 'compute_ms' ? 'decimal' : 'numeric'}
-            pattern={id === 'compute_ms' ? '[0-9]{1,9}([.][0-9]{1,7})?' : '[0-9]{1,15}'}
-            placeholder="as the setting says"
-            value={draft[id]}
-            onChange={(event) => setDraft({ ...draft, [id]: event.target.value })}
-          />
-        </div>
-      ))}
+      {quotas.map((daily) =>
+        field(
+          daily,
+          `Used today: ${daily.show(quota.used[daily.id])} of ${daily.show(quota[daily.id])}`,
+          'as the setting says',
+        ),
+      )}
       <div className="field">
         <label className="label" htmlFor="quota-enforced">
           What goes beyond
@@ -186,6 +227,13 @@ function Change({ quota, name }: { quota: Quota; name: string }) {
           <option value="false">is only reported</option>
         </select>
       </div>
+      <h3 className="form-part">Limits of processes</h3>
+      <p className="muted">
+        A limit applies where it is less than the{' '}
+        <a href="/docs/how-it-works/processes#shares-of-owners">share of the owner</a>. A run beyond it waits
+        for 30 seconds and then fails, whether quotas are enforced or not.
+      </p>
+      {limits.map((limit) => field(limit, limit.hint, 'no limit but the share'))}
       {change.error !== null && <Problem error={change.error} what="Nothing was changed." />}
       {change.isSuccess && !isNew && (
         <p className="good" role="status">
@@ -196,5 +244,53 @@ function Change({ quota, name }: { quota: Quota; name: string }) {
         {change.isPending ? 'Saving …' : 'Save'}
       </button>
     </form>
+  );
+}
+
+function AmountField({
+  id,
+  name,
+  hint,
+  inputMode,
+  placeholder,
+  value,
+  problem,
+  onChange,
+}: {
+  id: string;
+  name: string;
+  hint: string;
+  inputMode: 'numeric' | 'decimal';
+  placeholder: string;
+  value: string;
+  problem: string | undefined;
+  onChange: (value: string) => void;
+}) {
+  const field = `quota-${id}`;
+  return (
+    <div className="field">
+      <label className="label" htmlFor={field}>
+        {name}
+      </label>
+      <p id={`${field}-hint`} className="hint">
+        {hint}
+      </p>
+      <input
+        id={field}
+        className="input"
+        inputMode={inputMode}
+        autoComplete="off"
+        placeholder={placeholder}
+        value={value}
+        aria-invalid={problem !== undefined || undefined}
+        aria-describedby={problem === undefined ? `${field}-hint` : `${field}-hint ${field}-problem`}
+        onChange={(event) => onChange(event.target.value)}
+      />
+      {problem !== undefined && (
+        <p id={`${field}-problem`} className="field-problem" role="alert">
+          {problem}
+        </p>
+      )}
+    </div>
   );
 }

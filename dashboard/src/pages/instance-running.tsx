@@ -2,9 +2,11 @@ import type { ReactNode } from 'react';
 import { Link } from 'wouter';
 import type { Instance } from '#sdk';
 import { Ago } from '~/parts/ago.tsx';
+import { Figure } from '~/parts/figure.tsx';
 import { formatBytes, formatDuration, formatNumber } from '~/parts/format.ts';
 import { HealthBadge, HealthReason } from '~/parts/health.tsx';
 import { visible } from '~/parts/plain-text.ts';
+import { SandboxLevel } from '~/parts/sandbox-level.tsx';
 
 /** Seconds that its clock and that of this browser may be apart. */
 const clockDifferenceMax = 30;
@@ -12,15 +14,6 @@ const clockDifferenceMax = 30;
 const freeMin = { share: 0.05, bytes: 1024 ** 3 };
 
 const stores = { sqlite: 'SQLite, in the data folder', postgres: 'PostgreSQL' } as const;
-
-const sandboxes: Readonly<Record<Instance['sandbox'], { tone: string; text: string }>> = {
-  kernel: { tone: 'state good', text: 'Every process of user code has walls of the kernel around it.' },
-  'seat-belt': {
-    tone: 'state busy',
-    text: 'User code is kept from files and processes by Node alone: only people you trust may deploy code.',
-  },
-  off: { tone: 'state bad', text: 'User code may do whatever the service may: for development only.' },
-};
 
 export function InstanceRunning({ instance }: { instance: Instance }) {
   const { disk, jobs, sandbox } = instance;
@@ -43,7 +36,10 @@ export function InstanceRunning({ instance }: { instance: Instance }) {
           <Figure name="Open streams" value={formatNumber(instance.streams_open)}>
             of browsers and programs
           </Figure>
-          <Figure name="Processes of user code" value={formatNumber(instance.user_processes)}>
+          <Figure
+            name={<Link href="/instance?tab=processes">Processes of user code</Link>}
+            value={formatNumber(instance.user_processes)}
+          >
             kept for their next call
           </Figure>
           <Figure name="Memory" value={formatBytes(instance.memory_bytes)}>
@@ -91,7 +87,7 @@ export function InstanceRunning({ instance }: { instance: Instance }) {
               {disk === null ? 'The system does not say how full it is.' : <Disk disk={disk} />}
             </Fact>
             <Fact name="Sandbox">
-              <span className={sandboxes[sandbox].tone}>{sandbox}</span> {sandboxes[sandbox].text}
+              <SandboxLevel level={sandbox} />
               {instance.sandbox_reason === null ? null : (
                 <div>No kernel level: {visible(instance.sandbox_reason)}</div>
               )}
@@ -222,16 +218,6 @@ function Disk({ disk }: { disk: NonNullable<Instance['disk']> }) {
       />
       <code className="break muted">{visible(folder)}</code>
     </>
-  );
-}
-
-function Figure({ name, value, children }: { name: string; value: string; children: ReactNode }) {
-  return (
-    <div className="figure">
-      <dt>{name}</dt>
-      <dd className="figure-value">{value}</dd>
-      <dd className="muted">{children}</dd>
-    </div>
   );
 }
 

@@ -2,6 +2,7 @@ import { useInstance, useSession } from '~/api/workspace-queries.ts';
 import { Empty, Loading, PageFrame } from '~/parts/page.tsx';
 import { PageTabs } from '~/parts/page-tabs.tsx';
 import { Problem } from '~/parts/problem.tsx';
+import { InstanceProcesses } from './instance-processes.tsx';
 import { InstanceQuotas } from './instance-quotas.tsx';
 import { InstanceRunning } from './instance-running.tsx';
 import { InstanceSettings } from './instance-settings.tsx';
@@ -25,6 +26,7 @@ export function InstancePage() {
           className="tabbed"
           tabs={[
             { id: 'running', name: 'Running', content: <Told of="running" /> },
+            { id: 'processes', name: 'Processes', content: <InstanceProcesses /> },
             { id: 'settings', name: 'Settings', content: <Told of="settings" /> },
             { id: 'users', name: 'Users', content: <InstanceUsers /> },
             { id: 'quotas', name: 'Quotas', content: <InstanceQuotas /> },

@@ -22,10 +22,10 @@ import { Problem } from '~/parts/problem.tsx';
 import { useSettled } from '~/parts/use-settled.ts';
 import '~/style/map.css';
 
-/** Narrower than this, the list says more than the picture. */
+/** Below this width, the list is more useful than the picture. */
 const narrowPx = 700;
 
-/** Who sends what to whom, in one picture or as a list. `?focus=dc_…` begins with one thing, `&owner=` with whose it is. */
+/** Emitters and their listeners, as a picture or a list. `?focus=dc_…` starts at one object, `&owner=` names its owner. */
 export function MapPage() {
   const { me, ownerId, choose } = useOwner();
   const asked = new URLSearchParams(useSearch());
@@ -108,8 +108,8 @@ const everything: Filter = { kind: '', project: '', failing: false };
 const none: ReadonlySet<string> = new Set();
 
 /**
- * What is shown of an answer that leaves things out: what the first one had, until the user asks for more, since the busiest
- * are others each time. Figures are always the newest.
+ * Which objects of an incomplete answer are shown: those of the first answer, until the user asks for more, since the busiest
+ * ones differ each time. Figures are always the newest.
  */
 function useSteady(
   flow: Flow,
@@ -163,7 +163,7 @@ function FlowMap({
       ),
     [steady, known, filter],
   );
-  // Each answer has new figures; the picture is laid out anew only when there are other things in it.
+  // Each answer has new figures; the picture is laid out again only when other objects are in it.
   const shape = [...shown.nodes, ...shown.edges]
     .map(({ id }) => id)
     .sort()
@@ -308,7 +308,7 @@ function listedEdges(edges: readonly Flow['edges'][number][], found: readonly st
       );
 }
 
-/** Of thousands of sources the map has the busiest: others are found by name. */
+/** The map has only the busiest of thousands of sources: others are found by name. */
 function Elsewhere({
   words,
   isTruncated,

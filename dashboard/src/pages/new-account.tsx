@@ -111,7 +111,7 @@ function Connect({ app, ownerId }: { app: AppSummary; ownerId: string }) {
       const { data } = await api<Data<Account>>('POST', '/v1/accounts', {
         body: { app: app.name_slug, name: name.trim() || null, credentials: given, ...owner },
       });
-      // Its page tells how it is, also when this cannot be asked for just now.
+      // The page of the account shows its health, even if the test cannot be requested now.
       return api<Data<Account>>('POST', `/v1/accounts/${data.id}/test`)
         .then((tested) => tested.data)
         .catch(() => data);

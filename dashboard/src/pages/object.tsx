@@ -9,7 +9,7 @@ import { Problem } from '~/parts/problem.tsx';
 /** What may be looked at: paths of the API, without steps upwards. */
 const readable = /^v1\/[\w\-$*~/]+$/;
 
-/** Whatever the API answers about one thing, for things without a page of their own: /object/v1/runs/… */
+/** The API's answer about one object, for objects without a page of their own: /object/v1/runs/… */
 export function ObjectPage() {
   const { '*': path = '' } = useParams<{ '*'?: string }>();
   const isReadable = readable.test(path);

@@ -10,7 +10,7 @@ import { Loading, PageFrame } from '~/parts/page.tsx';
 import { oneLine, shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
 
-/** A component of the registry. What its text says is there at once; for its props it is built, which can take a while. */
+/** A component of the registry. Its description is shown immediately; its props need a build, which can take a while. */
 export function RegistryComponentPage({ componentKey: key }: { componentKey: string }) {
   const { ownerId } = useOwner();
   const mayWrite = useMayWrite(ownerId) === true;

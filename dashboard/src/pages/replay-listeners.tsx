@@ -18,7 +18,7 @@ export interface KnownListeners {
   retry: () => void;
 }
 
-/** Who gets what a source emits on a channel, and who else could. */
+/** The listeners that get what a source emits on a channel, and the others that could. */
 export function useListenersOf(source: Source, channel: string): KnownListeners {
   const ownerId = source.owner_id;
   const subscriptions = useSubscriptions(ownerId);

@@ -17,7 +17,7 @@ export function RunActions({
   workflow,
 }: {
   run: RunDetail;
-  /** Of the version that was run; undefined while they are not known. */
+  /** The steps of the version that was run; undefined while they are not known. */
   steps: readonly WorkflowStep[] | undefined;
   version: number | undefined;
   workflow: Workflow | undefined;
@@ -139,7 +139,7 @@ function Action({
       if (id === run.id) void queries.invalidateQueries({ queryKey: ['run', id] });
       else navigate(`/runs/${id}`);
     },
-    // It may have ended meanwhile: then other things can be done.
+    // It may have ended meanwhile: then other actions are possible.
     onError: () => void queries.invalidateQueries({ queryKey: ['run', run.id] }),
   });
   return (

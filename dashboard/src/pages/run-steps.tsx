@@ -155,7 +155,7 @@ function Try({
   step: WorkflowStep | undefined;
   /** Undefined: there is one only. */
   name: string | undefined;
-  /** Its error is that of the run, which stands above. */
+  /** Its error is that of the run, which is shown above. */
   isAtFault: boolean;
 }) {
   const { error, logs } = record;

@@ -8,7 +8,7 @@ import { forgetWork, remember, remembered } from '~/parts/remember.ts';
 import { Brand } from '~/parts/shell.tsx';
 import { ThemeSwitch } from '~/parts/theme.tsx';
 
-/** With the API key of a person. It goes to the service once, for a cookie that no script can read, and is not kept here. */
+/** Sign-in with the API key of a user. It goes to the service once, for a cookie that no script can read, and is not kept here. */
 export function SignIn() {
   const [, navigate] = useLocation();
   const next = safeNext(new URLSearchParams(useSearch()).get('next'));
@@ -20,7 +20,7 @@ export function SignIn() {
   const ended = remembered('signed-in') !== undefined && problem === undefined;
   useEffect(() => {
     document.title = 'Sign in · Millrace';
-    // After a sign-out the next user may be another person. After the end of a session the drafts are kept.
+    // After a sign-out another user may be next. After the end of a session the drafts are kept.
     if (remembered('signed-in') === undefined) forgetWork();
     field.current?.focus();
   }, []);

@@ -96,7 +96,7 @@ function Edit({ source, component, onSaved }: { source: Source; component: Compo
       onSaved();
     },
   });
-  // What was said of the last text that was looked at.
+  // The error of the last text that was checked.
   const error =
     save.error !== null && save.variables?.code === (draft.isChanged ? draft.code : undefined)
       ? save.error

@@ -304,8 +304,8 @@ function Replays({ source, mayWrite }: { source: Source; mayWrite: boolean }) {
         <Empty title="No events of this source were sent again yet">
           <p>
             {mayWrite
-              ? 'Choose some above; how far it has come, and what came of it, appears here.'
-              : 'How far each has come, and what came of it, appears here.'}
+              ? 'Choose events above; the progress and the outcome of each replay appear here.'
+              : 'The progress and the outcome of each replay appear here.'}
           </p>
         </Empty>
       )}
@@ -385,7 +385,7 @@ function whatCameOf({ total, sent, failed, waiting, missed, reason, event_name: 
   ].join(', ');
 }
 
-/** Events that stand next to each other, as ranges: the list is newest first. */
+/** Adjacent events, as ranges: the list is newest first. */
 function stretchesOf(events: readonly EventSummary[], chosen: ReadonlySet<string>) {
   const found: { start: string; end: string }[] = [];
   let isInside = false;

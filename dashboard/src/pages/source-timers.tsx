@@ -6,7 +6,7 @@ import { Empty, Loading } from '~/parts/page.tsx';
 import { oneLine } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
 
-/** When a source runs by itself, and what became of each time. */
+/** The timers of a source, and the outcome of each tick. */
 export function SourceTimers({ source }: { source: Source }) {
   const timers = useTimers(source.id);
   const ticks = useTicks(source.id);
@@ -124,7 +124,7 @@ const runTones: Readonly<Record<NonNullable<SourceTick['run']>['state'], { name:
   not_kept: { name: 'not kept', tone: 'state off' },
 };
 
-/** A tick that started a run is as that run is; that it was late is said beside it. */
+/** A tick that started a run has the state of that run; its delay is shown beside it. */
 function lookOf({ outcome, run }: SourceTick): { name: string; tone: string } {
   const known = run === null ? tickTones[outcome] : runTones[run.state];
   return known ?? { name: oneLine(run?.state ?? outcome, 20), tone: 'state off' };
@@ -132,7 +132,7 @@ function lookOf({ outcome, run }: SourceTick): { name: string; tone: string } {
 
 function Ledger({ rows, hasNames }: { rows: readonly SourceTick[]; hasNames: boolean }) {
   return (
-    <ol className="ledger card flush" aria-label="What became of each planned run">
+    <ol className="ledger card flush" aria-label="Outcome of each planned run">
       {rows.map((tick) => {
         const { name, tone } = lookOf(tick);
         return (

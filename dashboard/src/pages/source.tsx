@@ -107,7 +107,7 @@ function Details({ source }: { source: Source }) {
   );
 }
 
-/** Of the first prop that has one, whatever it is called. */
+/** The endpoint of the first prop that has one, whatever its name. */
 function endpointOf(source: Source): string | undefined {
   for (const value of Object.values(source.configured_props)) {
     if (typeof value !== 'object' || value === null || !('endpoint_url' in value)) continue;

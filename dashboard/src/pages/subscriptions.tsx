@@ -20,7 +20,7 @@ import { SubscribeForm } from '~/parts/subscribe-form.tsx';
 import { VirtualList } from '~/parts/virtual-list.tsx';
 import { AutoSubscriptions } from './auto-subscriptions.tsx';
 
-/** Whose events go to whom: all of it, to look through, to add to and to end. */
+/** All subscriptions: search, add and remove them. */
 export function Subscriptions() {
   const { ownerId } = useOwner();
   return (

@@ -14,7 +14,7 @@ import { Problem } from '~/parts/problem.tsx';
 import { sourceOf, triggerWords } from '~/parts/template-parts.tsx';
 import { TemplateStepForm } from '~/parts/template-step-form.tsx';
 
-/** A workflow of a template: what the template cannot hold is asked for. */
+/** Makes a workflow of a template: a form asks for what the template cannot hold. */
 export function UseTemplatePage({ id }: { id: string }) {
   const template = useTemplate(id);
   return (

@@ -12,7 +12,7 @@ import { SubscribeForm } from '~/parts/subscribe-form.tsx';
 
 const rowsStep = 100;
 
-/** Whose events a webhook is sent. */
+/** The emitters whose events a webhook receives. */
 export function WebhookSubscriptions({ webhook, mayWrite }: { webhook: Webhook; mayWrite: boolean }) {
   const subscriptions = useSubscriptions(webhook.owner_id);
   const [shown, setShown] = useState(rowsStep);

@@ -12,7 +12,7 @@ import { type EditBegin, EditSteps } from '~/parts/edit-steps.tsx';
 import { EditTriggers } from '~/parts/edit-triggers.tsx';
 import { Problem } from '~/parts/problem.tsx';
 
-/** What was sent, and what the service said of it. */
+/** The draft that was sent, and the service's error. */
 export interface Refusal {
   error: Error;
   sent: WorkflowDraft;
@@ -175,7 +175,7 @@ function isSameStep(one: StepDraft, other: StepDraft): boolean {
   );
 }
 
-/** A new trigger that stands where one of its kind was removed takes over the address of that one. */
+/** A new trigger in the place of a removed one of its kind takes over that one's address. */
 function takesPlaces(draft: WorkflowDraft, base: WorkflowDraft): string[] {
   const kept = new Set(draft.triggers.map(({ id }) => id));
   return draft.triggers.flatMap(({ id, type }, index) => {

@@ -7,7 +7,7 @@ import { formatDuration } from '~/parts/format.ts';
 import { oneLine, visible } from '~/parts/plain-text.ts';
 import { StepCode, StepKind, StepProps } from '~/parts/step-parts.tsx';
 
-/** What starts a run, the steps it goes through, and who listens: from above to below, as it runs. */
+/** The triggers, the steps and the listeners of a workflow, from top to bottom, in the order of a run. */
 export function WorkflowGraph({ workflow }: { workflow: Workflow }) {
   const subscriptions = useSubscriptions(workflow.owner_id);
   // A source that is a trigger has a subscription too.

@@ -26,7 +26,7 @@ const actionWords: Readonly<Record<string, string>> = {
 
 const wordsOf = (action: string) => actionWords[action] ?? visible(action);
 
-/** Who did what with the connected accounts of a workspace, newest first. */
+/** The audit log of the connected accounts of a workspace, newest first. */
 export function WorkspaceAudit({ workspaceId }: { workspaceId: string }) {
   const [action, setAction] = useState('');
   const [userId, setUserId] = useState('');

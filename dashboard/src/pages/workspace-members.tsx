@@ -114,7 +114,7 @@ function RoleOf({
         disabled={put.isPending}
         onChange={(event) => {
           const role = event.target.value as Role;
-          // Who gives up their own rights cannot take them back.
+          // A user who gives up their own rights cannot take them back.
           if (isSelf) setAsked(role);
           else change(role);
         }}
@@ -147,7 +147,7 @@ function Remove({ member, workspace, isSelf }: { member: Member; workspace: OwnW
     mutationFn: () => api<void>('DELETE', `/v1/workspaces/${workspace.id}/members/${member.user_id}`),
     onSuccess: async () => {
       setOpen(false);
-      // Who left sees their own things again, and nothing of what they left.
+      // A user who left sees their own objects again, and nothing of the workspace.
       if (isSelf) await queries.invalidateQueries({ queryKey: ['me'] });
       void queries.invalidateQueries({ queryKey: ['members', workspace.id] });
     },

@@ -12,7 +12,7 @@ import { WorkspaceProjects } from './workspace-projects.tsx';
 import { WorkspaceSettings } from './workspace-settings.tsx';
 import { WorkspaceVariables } from './workspace-variables.tsx';
 
-/** Of the owner that is shown: who is in it, what it has and uses, and one's own keys. */
+/** The page of the owner that is shown: members, projects, usage, and the user's own keys. */
 export function WorkspacePage() {
   const { me, ownerId } = useOwner();
   const { isPending } = useMembers(ownerId);

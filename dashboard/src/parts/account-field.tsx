@@ -6,7 +6,7 @@ import { Problem } from './problem.tsx';
 import type { FieldProps } from './prop-field.ts';
 import { commonProps } from './simple-fields.tsx';
 
-/** A connected account of the app that the prop asks for: those of the person, and of the workspace that is shown. */
+/** A connected account of the app that the prop asks for: those of the user, and of the workspace that is shown. */
 export function AccountField({ ownerId, ...props }: FieldProps & { ownerId: string }) {
   const { definition, value, onChange } = props;
   const slug = definition.app ?? '';

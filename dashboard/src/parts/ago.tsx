@@ -11,7 +11,7 @@ export function Ago({ ms }: { ms: number }) {
   );
 }
 
-/** Epoch ms, anew every so often. */
+/** The current time in epoch ms, updated every `everyMs`. */
 export function useNow(everyMs: number): number {
   const [now, setNow] = useState(() => Date.now());
   useEffect(() => {

@@ -1,4 +1,4 @@
-/** The definition of an app as it is written: what the API takes (docs/apps.md), and whatever else was typed as JSON. */
+/** The definition of an app that is being edited: what the API takes (docs/apps.md), and whatever else was typed as JSON. */
 export type AppDraft = Readonly<Record<string, unknown>>;
 
 export interface FieldDraft {
@@ -38,7 +38,7 @@ export function withValue(draft: AppDraft, path: readonly string[], value: unkno
   return Object.keys(inner).length === 0 ? others : { ...draft, [name]: inner };
 }
 
-/** Of another kind: what that kind cannot have is left out. */
+/** The draft with another kind: fields that this kind cannot have are left out. */
 export function withKind(draft: AppDraft, kind: string): AppDraft {
   const { oauth, ...others } = draft;
   const changed = { ...others, auth_type: kind };

@@ -24,14 +24,14 @@ function isLong({ name, description }: AppField): boolean {
   );
 }
 
-/** The field that the service found wrong, and what it said; undefined: its error is about something else. */
+/** The field that the service refused, and its message; undefined: the error is about something else. */
 export function fieldProblem(error: unknown): { name: string; message: string } | undefined {
   if (!(error instanceof MillraceError)) return undefined;
   const name = /^(?:credentials|fields)\.(.+)$/.exec(String(error.details.parameter ?? ''))?.[1];
   return name === undefined ? undefined : { name, message: error.message };
 }
 
-/** What a person fills in to connect an account of an app. */
+/** The fields that a user fills in to connect an account of an app. */
 export function AppFields({
   fields,
   values,

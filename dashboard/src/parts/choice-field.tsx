@@ -15,7 +15,7 @@ export function ChoiceField(props: FieldProps) {
   return <ChoiceSelect {...props} choices={choices} />;
 }
 
-/** Choices that the code of the component is asked for, with the values so far; a page at a time. Or a value by hand. */
+/** Choices from the code of the component, for the values so far, a page at a time; or a typed value. */
 export function RemoteChoiceField({ context, ...props }: FieldProps & { context: PropFormContext }) {
   const { definition, id } = props;
   const [wanted, setWanted] = useState(false);
@@ -120,7 +120,7 @@ export function RemoteChoiceField({ context, ...props }: FieldProps & { context:
   );
 }
 
-/** One of them, or several for an array. Values may be of any type: they are told by their JSON. */
+/** One of them, or several for an array. Values may be of any type: they are identified by their JSON. */
 function ChoiceSelect({
   choices,
   onFocus,

@@ -8,6 +8,6 @@ export interface CodeEditorProps {
   /** Absent: it is to be read only. */
   onChange?: (code: string) => void;
   problems?: readonly CodeProblem[];
-  /** What can be completed besides the language. */
+  /** What can be completed in addition to the language. */
   context?: CodeContext;
 }

@@ -93,7 +93,7 @@ const colours = HighlightStyle.define([
 ]);
 
 /**
- * CodeMirror stands in a shadow root: there it keeps its styles as constructed sheets, which the policy of the pages allows;
+ * CodeMirror is in a shadow root: there it keeps its styles as constructed sheets, which the policy of the pages allows;
  * in the document itself it would make <style> elements, which it forbids.
  */
 export default function CodeMirror(props: CodeEditorProps) {

@@ -32,7 +32,7 @@ export function ComponentPicker({
       <input
         className="input"
         type="search"
-        // biome-ignore lint/a11y/noAutofocus: it was asked for by a button that is gone.
+        // biome-ignore lint/a11y/noAutofocus: it was opened by a button that is gone.
         autoFocus
         aria-label={type === 'action' ? 'Search for an action' : 'Search for a component of a source'}
         placeholder="Search for a component"

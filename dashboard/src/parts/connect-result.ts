@@ -1,4 +1,4 @@
-/** What became of a connection, told by the window in which it happened to the page that opened it. */
+/** The outcome of a connection, which its window sends to the page that opened it. */
 export interface ConnectResult {
   /** Which of the pages that wait is meant. */
   flow: string;
@@ -9,11 +9,11 @@ export interface ConnectResult {
 
 /**
  * Pages of this origin hear each other on it. The window cannot speak to its opener: pages of a provider may have cut that
- * tie. Nothing on it is trusted: what it says is looked up.
+ * tie. Nothing on it is trusted: the account is read from the API.
  */
 const channelName = 'millrace-connect';
 
-/** Where the provider's answer leads the window in the end. */
+/** The last page of the provider's window. */
 export function returnAddress(flow: string): string {
   return `${window.location.origin}/accounts/connected?flow=${flow}`;
 }
@@ -25,7 +25,7 @@ export function newFlow(): string {
     .join('');
 }
 
-/** What the service says in the parameters of `/accounts/connected`. */
+/** The result in the parameters of `/accounts/connected`. */
 export function resultIn(search: string): ConnectResult {
   const parameters = new URLSearchParams(search);
   const accountId = parameters.get('account_id') ?? '';
@@ -45,7 +45,7 @@ export function tell(result: ConnectResult): void {
   channel.close();
 }
 
-/** Answers how to stop. */
+/** Returns a function that stops listening. */
 export function listen(flow: string, hear: (result: ConnectResult) => void): () => void {
   const channel = new BroadcastChannel(channelName);
   channel.onmessage = ({ data }: MessageEvent<unknown>) => {

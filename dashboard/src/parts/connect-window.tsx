@@ -8,7 +8,7 @@ import { CopyButton } from './copy.tsx';
 import { Loading } from './page.tsx';
 import { Problem } from './problem.tsx';
 
-/** The window tells what became of it. One that was opened elsewhere cannot: then this finds it. */
+/** The window reports the outcome. A window that was opened elsewhere cannot: then polling finds it. */
 const lookEveryMs = 3_000;
 
 /** Something by which a connection that was made is known, and the account that it is of. */
@@ -33,7 +33,7 @@ export function ConnectWindow({
   onDone,
 }: {
   label: string;
-  /** Of POST /v1/accounts/connect. */
+  /** The body of POST /v1/accounts/connect. */
   body: Record<string, unknown>;
   /** Those there are: a new one is the connection that is waited for. */
   marks: () => Promise<Mark[]>;
@@ -53,7 +53,7 @@ export function ConnectWindow({
           })
         ).data;
         if (opened !== null) {
-          // What comes to be in it, pages of the provider too, could lead this page elsewhere.
+          // Pages in the window, those of the provider too, could navigate this page elsewhere.
           opened.opener = null;
           opened.location.href = url;
         }

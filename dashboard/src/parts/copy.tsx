@@ -44,7 +44,7 @@ async function writeClipboard(text: string): Promise<boolean> {
   }
 }
 
-/** A command, or anything else that is to be taken along as it is. */
+/** A command, or another text to copy. */
 export function Command({ text, label }: { text: string; label?: string }) {
   return (
     <div className="command">

@@ -7,7 +7,7 @@ export interface DayValue {
 const width = 600;
 const height = 120;
 const gap = 3;
-/** A quota that is higher than so many times the highest bar is told in words: as a line it would flatten all bars. */
+/** A quota that is higher than the highest bar times this factor is shown as text: as a line it would flatten all bars. */
 const lineMax = 3;
 
 /**

@@ -14,7 +14,7 @@ import { Loading } from './page.tsx';
 import { oneLine, shortened, visible } from './plain-text.ts';
 import { Problem } from './problem.tsx';
 
-/** One delivery: what is sent, what came of each attempt, and sending it again. */
+/** One delivery: what is sent, the outcome of each attempt, and redelivery. */
 export function DeliveryDetail({
   id,
   mayWrite,
@@ -90,7 +90,7 @@ function Known({ delivery, mayWrite }: { delivery: Delivery; mayWrite: boolean }
       {webhook !== undefined && (
         <div>
           <pre className="quoted">{requestHead(delivery, webhook.url)}</pre>
-          <p className="hint">Each attempt has a timestamp and signatures of its own besides.</p>
+          <p className="hint">In addition, each attempt has a timestamp and signatures of its own.</p>
         </div>
       )}
       {'event' in delivery ? (

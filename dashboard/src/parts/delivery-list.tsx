@@ -11,7 +11,7 @@ import { oneLine, shortened, visible } from './plain-text.ts';
 import { Problem } from './problem.tsx';
 import { VirtualList } from './virtual-list.tsx';
 
-/** Deliveries, newest first; the one that is chosen stands beside them. */
+/** Deliveries, newest first; the chosen one is shown beside them. */
 export function DeliveryList({
   deliveries,
   mayWrite,

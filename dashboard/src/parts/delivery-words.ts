@@ -49,7 +49,7 @@ export const deadStates = [
 const isDead = (state: DeliveryState): boolean => deadStates.some((dead) => dead === state);
 export const isOpen = (state: DeliveryState): boolean => state === 'queued' || state === 'held';
 
-/** Class of a state as it is shown. */
+/** The CSS class of a state. */
 export function toneOf(state: DeliveryState): string {
   if (state === 'delivered') return 'state good';
   return isDead(state) ? 'state bad' : 'state off';

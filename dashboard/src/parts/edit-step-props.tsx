@@ -16,7 +16,7 @@ const pathsMax = 150;
 /** Variables of the owner, which are offered after these. */
 const variablesMax = 100;
 
-/** The form of a step's props; what is given for props that its code does not have stands below, to be removed. */
+/** The form of a step's props; values of props that its code does not have are listed below, to be removed. */
 export function EditStepProps({
   step,
   known,

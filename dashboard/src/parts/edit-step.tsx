@@ -36,7 +36,7 @@ export function EditStep({ step, known, ownerId, problem, onChange, children }: 
     onSuccess: ({ configurable_props }) => onChange({ definitions: configurable_props }),
   });
   const told = check.error ?? (problem?.code === code ? problem?.error : undefined);
-  // Of code that was changed since, nothing is known.
+  // The result does not apply to code that was changed since.
   const isAboutThis = check.error === null || check.variables === code;
   const place = useMemo(
     () => (isAboutThis ? [codeProblemOf(told)].filter((one) => one !== undefined) : []),

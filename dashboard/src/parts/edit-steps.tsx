@@ -34,7 +34,7 @@ export function EditSteps({
   workflowId: string | undefined;
   lastRun: RunDetail | undefined;
   isHttp: boolean;
-  /** Of one step. */
+  /** The problem of one step. */
   problem: (StepProblem & { key: string }) | undefined;
   begin: EditBegin;
 }) {

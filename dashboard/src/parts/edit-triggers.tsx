@@ -17,7 +17,7 @@ const kinds: readonly { type: TriggerKind; name: string }[] = [
   { type: 'source', name: 'Source' },
 ];
 
-/** What the service said of one trigger. */
+/** The service's error about one trigger. */
 export interface TriggerProblem {
   key: string;
   field: string;

@@ -5,7 +5,7 @@ import { Confirm } from './confirm.tsx';
 import { formatNumber } from './format.ts';
 import { Problem } from './problem.tsx';
 
-/** Asks before a subscription ends, and says what is lost with it. */
+/** Asks for confirmation before a subscription ends, and shows what is lost. */
 export function EndSubscription({
   subscription,
   onClose,

@@ -4,7 +4,7 @@ import { Ago } from './ago.tsx';
 import { formatNumber } from './format.ts';
 import { oneLine } from './plain-text.ts';
 
-/** The one word for each state of health, and its tone. */
+/** The label of each state of health, and its tone. */
 export type HealthState = Health['state'];
 type HealthKind = Overview['attention'][number]['kind'];
 

@@ -1,9 +1,9 @@
 import { useState } from 'react';
 import { visible } from './plain-text.ts';
 
-/** Of an array or object, so many are shown at first, and with each wish for more. */
+/** The number of entries of an array or object shown at first, and added by each "more". */
 const childrenStep = 100;
-/** Of a text. */
+/** The number of characters of a text shown at first, and added by each "more". */
 const textStep = 2_000;
 /** Levels that are open at first. */
 const openLevels = 2;

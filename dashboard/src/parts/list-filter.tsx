@@ -9,7 +9,7 @@ import { useSettled } from './use-settled.ts';
 export interface ListFilter {
   /** The path of the list without its filter. */
   path: string;
-  /** What stands in the search field, and what the list is asked for once typing has paused. */
+  /** The text of the search field, and the query of the list once typing has paused. */
   words: string;
   asked: string;
   /** '': any. */
@@ -18,7 +18,7 @@ export interface ListFilter {
   change: (next: { words?: string; health?: HealthState | '' }) => void;
 }
 
-/** Words and health that a list is filtered by. Both stand in the address, so that a reload and a link show the same. */
+/** The words and the health that filter a list. Both are in the URL, so that a reload and a link show the same. */
 export function useListFilter(path: string): ListFilter {
   const [, navigate] = useLocation();
   const search = new URLSearchParams(useSearch());

@@ -6,7 +6,7 @@ import { client } from '~/api/client.ts';
 const keptMax = 500;
 /** What came in between is shown together: a page is not drawn for each of a thousand events a second. */
 const drawEveryMs = 250;
-/** Of what came in between, so many are kept; the rate is still the true one. */
+/** Maximum of events kept between two renderings; the rate counts all of them. */
 const keptPerDraw = 50;
 const rateOverMs = 5_000;
 
@@ -20,7 +20,7 @@ export interface LiveEvents {
   perSecond: number;
   /** Came and were not kept, since the page was opened. */
   leftOut: number;
-  /** Events of before may be gone: the stream said so. */
+  /** The stream reported that earlier events may be missing. */
   gap: boolean;
 }
 
@@ -106,7 +106,7 @@ export function useLiveEvents(
           if (fresh.length > 2 * keptPerDraw) fresh = fresh.slice(-keptPerDraw);
         }
       }
-      // It ended by itself: the source is gone, and asking for it says how.
+      // It ended by itself: the source is gone, and reading it gives the error.
       if (!signal.aborted) await client.sources.get(sourceId, {}, { signal });
     };
     follow().catch((error: unknown) => become({ state: 'refused', error }));

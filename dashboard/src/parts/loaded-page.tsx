@@ -4,7 +4,7 @@ import { Link } from 'wouter';
 import { Loading, PageFrame } from './page.tsx';
 import { Problem } from './problem.tsx';
 
-/** The page of one thing: until it is there, what becomes of it; when it cannot be asked for anew, that too. */
+/** The page of one object: shows its loading or error until it is there, and an error when it cannot be reloaded. */
 export function LoadedPage<T>({
   query,
   title,
@@ -12,7 +12,7 @@ export function LoadedPage<T>({
   children,
 }: {
   query: Pick<UseQueryResult<T>, 'data' | 'error' | 'refetch'>;
-  /** While nothing of it is known: `Source dc_…`. */
+  /** The title while nothing is loaded: `Source dc_…`. */
   title: string;
   /** Where all of its kind are. */
   list: { href: string; name: string };

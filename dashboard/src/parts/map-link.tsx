@@ -1,7 +1,7 @@
 import { Link } from 'wouter';
 import { Icon } from './icon.tsx';
 
-/** To the flow map, with one thing in the middle. */
+/** A link to the flow map, with one object in the middle. */
 export function MapLink({ id, ownerId }: { id: string; ownerId: string }) {
   return (
     <Link href={`/map?focus=${id}&owner=${ownerId}`} className="button">

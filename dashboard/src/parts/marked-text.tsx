@@ -2,8 +2,8 @@ import { type Mark, marksOf } from './marks.ts';
 import { shortened, visible } from './plain-text.ts';
 
 /**
- * Foreign text with a little Markdown in it: links, code, strong text and emphasis. Links lead to http, https and mailto only, and open a
- * page that knows nothing of this one.
+ * Foreign text with a little Markdown in it: links, code, strong text and emphasis. Links have http, https and mailto URLs only, and open a
+ * page without a reference to this one.
  */
 export function MarkedText({ text, max }: { text: string; max: number }) {
   return (

@@ -5,7 +5,7 @@ export type Mark =
   | { kind: 'strong' | 'emphasis'; marks: Mark[] }
   | { kind: 'link'; href: string; marks: Mark[] };
 
-/** Each alternative has a bound, so that a hostile text costs little. What none of them matches stays as it is written. */
+/** Each alternative has a bound, so that a hostile text costs little. Text that none of them matches stays unchanged. */
 const pattern = new RegExp(
   [
     '`(?<code>[^`\\n]{1,500})`',
@@ -22,7 +22,7 @@ const pattern = new RegExp(
 /** Strong text in emphasis in a link is as deep as descriptions go. */
 const depthMax = 3;
 
-/** Links, code, strong text and emphasis. Whatever else stands in the text, HTML too, is text. */
+/** Links, code, strong text and emphasis. Everything else, HTML too, is text. */
 export function marksOf(text: string, mayLink = true, depth = 0): Mark[] {
   if (depth >= depthMax) return [{ kind: 'text', text }];
   const marks: Mark[] = [];
@@ -64,7 +64,7 @@ function markOf(
   if (words !== undefined) {
     const href = mayLink ? safeHref(address ?? '') : undefined;
     const inner = marksOf(words, false, depth);
-    // Readers see where a link wanted to lead that is not one here.
+    // Readers see the URL of a link that is not allowed here.
     return href === undefined
       ? [...inner, { kind: 'text', text: ` (${address})` }]
       : [{ kind: 'link', href, marks: inner }];

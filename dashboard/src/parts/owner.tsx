@@ -4,14 +4,14 @@ import { remember, remembered } from './remember.ts';
 
 interface OwnerChoice {
   me: Me;
-  /** u_… (oneself) or o_…: whose things the lists show. */
+  /** u_… (the user) or o_…: the owner whose objects the lists show. */
   ownerId: string;
   choose: (ownerId: string) => void;
 }
 
 const Owner = createContext<OwnerChoice | undefined>(undefined);
 
-/** Whose things are looked at. Remembered by this browser; someone who left the workspace sees their own. */
+/** The owner whose objects are shown. The browser remembers it; a user who left the workspace sees their own objects. */
 export function OwnerProvider({ me, children }: { me: Me; children: ReactNode }) {
   const [chosen, setChosen] = useState(() => remembered('owner') ?? me.id);
   const isKnown = chosen === me.id || me.orgs.some(({ id }) => id === chosen);

@@ -7,15 +7,15 @@ export interface PageTab {
   content: ReactNode;
 }
 
-/** Parts of a page, one at a time. Which one stands in its address (`?tab=`), so that a link and a reload lead there. */
+/** Parts of a page, one at a time. The URL names it (`?tab=`), so that a link and a reload show it. */
 export function PageTabs({
   href,
   tabs,
   className,
 }: {
-  /** Of the page. */
+  /** The URL of the page. */
   href: string;
-  /** The first is what is shown unless the address says otherwise. */
+  /** The first is shown unless the URL names another one. */
   tabs: readonly PageTab[];
   className?: string;
 }) {

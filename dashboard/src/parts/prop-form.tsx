@@ -9,10 +9,10 @@ import type { FieldProps, PropFormContext } from './prop-field.ts';
 import { JsonField, LinesField, NumberField, TextField, YesNoField } from './simple-fields.tsx';
 import { TimerField } from './timer-field.tsx';
 
-/** Need nothing of a person. */
+/** Types of props that need no input. */
 const silent: ReadonlySet<string> = new Set(['$.service.db', '$.interface.apphook', '$.interface.http']);
 
-/** A field for each prop of a component, by its definition. What the service says of a value stands under its field. */
+/** A field for each prop of a component, by its definition. The service's error about a value is shown under its field. */
 export function PropForm({
   definitions,
   context,

@@ -1,6 +1,6 @@
 import type { ReactNode } from 'react';
 
-/** Where the manual says more: `page` is its address below /docs, such as `guides/sources`. */
+/** A link to the manual: `page` is the path below /docs, such as `guides/sources`. */
 export function ReadMore({ page, children }: { page: string; children: ReactNode }) {
   return (
     <p className="muted">

@@ -27,7 +27,7 @@ export function forgetWork(): void {
   }
 }
 
-/** Calls the listener when another tab forgets this choice. Answers how to stop. */
+/** Calls the listener when another tab forgets this choice. Returns a function that stops listening. */
 export function forgotten(choice: Choice, listener: () => void): () => void {
   const look = ({ key, newValue }: StorageEvent) => {
     if (key === `millrace.${choice}` && newValue === null) listener();

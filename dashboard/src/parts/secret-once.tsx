@@ -1,7 +1,7 @@
 import type { ReactNode } from 'react';
 import { Command } from './copy.tsx';
 
-/** A secret in the one moment in which the API shows it: the signing secret of a webhook, unless it is said to be another. */
+/** A secret at the only time that the API shows it: the signing secret of a webhook, unless a label names another one. */
 export function SecretOnce({
   secret,
   oldUntil,

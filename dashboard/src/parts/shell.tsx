@@ -62,7 +62,7 @@ const groups: readonly { name: string; places: readonly Place[] }[] = [
   },
 ];
 
-/** What is around every page but the one to sign in: where to go, whose things are shown, who is signed in. */
+/** The frame of every page except sign-in: navigation, the owner whose objects are shown, and the user. */
 export function Shell({ children }: { children: ReactNode }) {
   const me = useMe();
   if (me.data !== undefined) {
@@ -219,7 +219,7 @@ function Account() {
     try {
       await api('DELETE', '/v1/session');
     } catch (error) {
-      // A session that has ended already is what was asked for.
+      // A session that has ended already is signed out, as requested.
       if (!(error instanceof MillraceError && error.status === 401)) {
         setProblem(error);
         return;

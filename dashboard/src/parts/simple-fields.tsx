@@ -88,7 +88,7 @@ export function LinesField(props: FieldProps) {
   );
 }
 
-/** Objects, arrays of something else than texts, and types that this page does not know: as JSON. */
+/** Objects, arrays of anything but texts, and types that this page does not know: as JSON. */
 export function JsonField(props: FieldProps) {
   const { definition, value, onChange } = props;
   const [text, setText] = useState(() => (value === undefined ? '' : JSON.stringify(value, null, 2)));
@@ -99,7 +99,7 @@ export function JsonField(props: FieldProps) {
       onChange(next.trim() === '' ? undefined : (JSON.parse(next) as unknown));
       setIsJson(true);
     } catch {
-      // Of type any, a text may be meant as it is; of the others the service says what it expected.
+      // With the type any, a text may be meant literally; for other types the service reports what it expected.
       onChange(next);
       setIsJson(definition.type === 'any');
     }

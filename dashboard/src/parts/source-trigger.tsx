@@ -11,7 +11,7 @@ import { PropForm } from './prop-form.tsx';
 import { usePropDraft } from './use-prop-draft.ts';
 import { useSettled } from './use-settled.ts';
 
-/** One that is there, or one that is made from a component and goes with the workflow. */
+/** An existing source, or one that is made from a component and removed with the workflow. */
 export function SourceTrigger({ trigger, ownerId, onChange }: EditedTrigger) {
   const [component, setComponent] = useState<Component>();
   const [isChoosing, setIsChoosing] = useState(false);

@@ -5,7 +5,7 @@ const own = /\(?(?:[\w./-]*\/)?component\.[cm]?[jt]s:(\d+):(\d+)\)?$/;
 const linesAround = 2;
 const framesMax = 30;
 
-/** Where it failed: the lines of the component's own code first, with what stands there. */
+/** Where it failed: the lines of the component's own code first, with their source text. */
 export function StackView({
   stack,
   message,

@@ -18,7 +18,7 @@ type StepTestInput = { kind: 'run'; id: string } | { kind: 'json'; text: string 
 
 const firstJson = JSON.stringify({ trigger: { event: { body: {} } } }, null, 2);
 
-/** Runs one step by itself, as it stands here: with what a run had before it, or with JSON. */
+/** Runs one step by itself, as edited: with the exports of an earlier run, or with JSON. */
 export function StepTest({
   workflowId,
   step,
@@ -28,7 +28,7 @@ export function StepTest({
   workflowId: string;
   step: StepDraft;
   before: readonly StepDraft[];
-  /** Whose exports it begins with; absent: those of the last run. */
+  /** The run whose exports it begins with; absent: the last run. */
   runId: string | undefined;
 }) {
   const runs = useRuns(workflowId, '');

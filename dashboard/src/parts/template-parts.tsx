@@ -20,7 +20,7 @@ export function triggerWords({ type, props = {} }: TriggerDefinition): string {
   }
 }
 
-/** Of a trigger that is a source: what it is made of, and the values it comes with. */
+/** The component of a trigger that is a source, and the values it comes with. */
 export function sourceOf({ props = {} }: TriggerDefinition): StepDefinition {
   const { code, component, configured_props } = props;
   return {

@@ -16,7 +16,7 @@ interface Timer {
   timezone?: string;
 }
 
-/** How often it runs: every so long, or as a cron expression says. */
+/** When it runs: at an interval, or by a cron expression. */
 export function TimerField(props: FieldProps) {
   const { definition, value, onChange, id } = props;
   const timer = (value ?? definition.default ?? {}) as Timer;

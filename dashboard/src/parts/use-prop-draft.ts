@@ -6,7 +6,7 @@ import type { PropValues } from './prop-field.ts';
 import { useSettled } from './use-settled.ts';
 
 /**
- * The values of a form so far, and the props that the component has with them: those that reload are told to its
+ * The values of a form so far, and the props that the component has with them: those that reload are passed to its
  * `additionalProps`, whose answer may add, change and remove others.
  */
 export function usePropDraft(
@@ -49,7 +49,7 @@ export function usePropDraft(
   };
 }
 
-/** What an answer says of single props, by their name. */
+/** The errors of single props in an answer, by name. */
 export function propProblems(error: unknown): Map<string, string> {
   if (!(error instanceof MillraceError)) return new Map();
   const name = /^configured_props\.([^.[]+)/.exec(String(error.details.parameter ?? ''))?.[1];

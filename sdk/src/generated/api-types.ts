@@ -45,7 +45,7 @@ export interface SourceLog {
   ts: number;
   level: string;
   message: string;
-  /** Of an error: name, message, and where they are known stack, ts and code */
+  /** For an error: name, message, and if known stack, ts and code */
   error?: Record<string, string>;
 }
 
@@ -173,7 +173,7 @@ export interface Replay {
   end_id: string | null;
   /** Deliveries per second at most (integer) */
   rate: number;
-  /** Who began it */
+  /** The user who started it */
   user_id: string;
   /** Epoch seconds (integer) */
   created_at: number;
@@ -189,9 +189,9 @@ export interface Subscription {
   listener_id: string;
   /** The channel; empty for the default one */
   event_name: string;
-  /** Who made it */
+  /** The user who made it */
   user_id: string;
-  /** Whose emitters these are */
+  /** The owner of the emitters */
   emitter_owner_id: string;
   /** Epoch seconds (integer) */
   created_at: number;
@@ -203,7 +203,7 @@ export interface AutoSubscription {
   id: string;
   event_name: string;
   listener_id: string;
-  /** Whose new sources and workflows these are */
+  /** The owner of the new sources and workflows */
   owner_id: string;
   /** Epoch seconds (integer) */
   created_at: number;
@@ -259,7 +259,7 @@ export interface Delivery {
   attempt_count: number;
   /** The last 20, oldest first */
   attempts: DeliveryAttempt[];
-  /** Of the last attempt (integer) */
+  /** The status of the last attempt (integer) */
   status: number | null;
   /** Integer */
   latency_ms: number | null;
@@ -410,7 +410,7 @@ export interface StepDefinition {
 
 /** `data.triggers` in answers of `POST /v1/templates`. */
 export interface TriggerDefinition {
-  /** Of a trigger that the workflow has */
+  /** The id of an existing trigger of the workflow */
   id?: string;
   /** Required without a template; with one it says that this trigger is given whole */
   type?: 'http' | 'timer' | 'email' | 'source';
@@ -514,7 +514,7 @@ export interface Deployment {
   /** Counts the versions of the workflow from 1 (integer) */
   number: number;
   template_id: string | null;
-  /** Who deployed it */
+  /** The user who deployed it */
   user_id: string;
   owner_id: string;
   steps: WorkflowStep[];
@@ -740,13 +740,13 @@ export interface ConfigurableProp {
   description?: string;
   optional?: boolean;
   default?: unknown;
-  /** Of type app: its slug */
+  /** For the type app: its slug */
   app?: string;
   /** Values, or { label, value } */
   options?: unknown[];
   /** The code says what it can be: POST /components/configure */
   remoteOptions?: boolean;
-  /** Of remoteOptions: that can be searched */
+  /** For remoteOptions: whether they can be searched */
   useQuery?: boolean;
   /** Its value makes other props: POST /components/props */
   reloadProps?: boolean;
@@ -756,11 +756,11 @@ export interface ConfigurableProp {
   disabled?: boolean;
   min?: number;
   max?: number;
-  /** Of a timer: its schedule, which cannot be changed */
+  /** For a timer: its schedule, which cannot be changed */
   static?: unknown;
-  /** Of type alert: what is shown */
+  /** For the type alert: the text */
   content?: string;
-  /** Of type alert */
+  /** For the type alert: its kind */
   alertType?: string;
 }
 
@@ -793,7 +793,7 @@ export interface RegistryPackage {
   /** pkg_… */
   id: string;
   kind: 'npm' | 'folder';
-  /** Of a folder, its path where it was added */
+  /** The name of the package; for a folder, the path at which it was added */
   name: string;
   /** Exact; of a folder, a hash of its content */
   version: string;
@@ -1015,11 +1015,11 @@ export interface DataStore {
   name: string;
   /** u_… or o_… */
   owner_id: string;
-  /** Who made it; null: it was made when a step first used it */
+  /** The user who made it; null: it was made when a step first used it */
   user_id: string | null;
   /** Expired ones count until they are removed, soon after (integer) */
   entries: number;
-  /** Of keys and values (integer) */
+  /** Size of keys and values (integer) */
   bytes: number;
   /** Epoch seconds (integer) */
   created_at: number;
@@ -1259,13 +1259,13 @@ export interface FlowNode {
   state: 'active' | 'inactive' | 'deploying' | 'paused' | 'disabled' | null;
   /** Null where the name is */
   health: Health | null;
-  /** Of a workflow */
+  /** The project of a workflow */
   project_id: string | null;
   /** Events on the default channel; failed: on $errors */
   emitted: FlowFigures | null;
-  /** Of a workflow */
+  /** The runs of a workflow */
   runs: FlowFigures | null;
-  /** What starts runs of a workflow besides subscriptions */
+  /** What starts runs of a workflow apart from subscriptions */
   triggers: ({
     /** hi_…, ti_… or ei_… */
     id: string;
@@ -1278,12 +1278,12 @@ export interface FlowNode {
      * (integer)
      */
     per_minute: number;
-    /** Of the newest within the last hour (integer) */
+    /** The number of failures among the newest within the last hour (integer) */
     failed: number;
     /** Epoch seconds; null: nothing that is kept (integer) */
     last_at: number | null;
   })[];
-  /** That it uses (integer) */
+  /** The number of unhealthy accounts that it uses (integer) */
   unhealthy_accounts: number;
   /** Dead letters to it, among the newest 1,000 records of the owner (integer) */
   dead_letters: number;
@@ -1296,7 +1296,7 @@ export interface FlowFigures {
    * (integer)
    */
   per_minute: number;
-  /** Of the newest within the last hour (integer) */
+  /** The number of failures among the newest within the last hour (integer) */
   failed: number;
   /** Epoch seconds; null: nothing that is kept (integer) */
   last_at: number | null;
@@ -1352,7 +1352,7 @@ export interface UserSummary {
   id: string;
   username: string;
   email: string;
-  /** Of the instance */
+  /** Whether the user is the admin of the instance */
   is_admin: boolean;
   /** Integer */
   created_at: number;
@@ -1362,7 +1362,7 @@ export interface UserSummary {
 export interface Session {
   /** u_…; oac_… with an access token */
   user_id: string;
-  /** Of the instance */
+  /** Whether the user is the admin of the instance */
   is_admin: boolean;
   /** key_… of the request, or that the session began with; tok_… of an access token */
   key_id: string;
@@ -1372,9 +1372,9 @@ export interface Session {
 
 /** `data` in answers of `GET /v1/instance`. */
 export interface Instance {
-  /** Of Millrace */
+  /** The version of Millrace */
   version: string;
-  /** Of Node, such as v26.1.0 */
+  /** The version of Node, such as v26.1.0 */
   node_version: string;
   /** Operating system and processor, such as linux x64 */
   platform: string;
@@ -1406,7 +1406,7 @@ export interface Instance {
     started_at: number;
     /** Epoch seconds of its last heartbeat (integer) */
     heartbeat_at: number;
-    /** Of its machine, as in clock; null with SQLite */
+    /** The clock of its machine, as in clock; null with SQLite */
     clock: {
       state: 'synchronized' | 'corrected' | 'unreliable';
       /** Integer */
@@ -1430,12 +1430,12 @@ export interface Instance {
   sandbox: 'kernel' | 'seat-belt' | 'off';
   /** Why it is not the kernel level; null: it is, or another one was asked for */
   sandbox_reason: string | null;
-  /** That this process takes, those of user code not counted (integer) */
+  /** Memory of this process, without processes of user code (integer) */
   memory_bytes: number;
   /** The file system of the data folder; null: the system does not say */
   disk: {
     folder: string;
-    /** That the service may still write (integer) */
+    /** Bytes that the service may still write (integer) */
     free_bytes: number;
     /** Integer */
     total_bytes: number;
@@ -1460,14 +1460,24 @@ export interface Instance {
 
 /** `data` in answers of `GET /v1/instance/processes`. */
 export interface Processes {
+  /** node_…: the node that answers */
+  node: string;
   /** Isolation of user code */
   sandbox: 'kernel' | 'seat-belt' | 'off';
+  /** Processes that this node has at once (integer) */
+  processes_max: number;
+  /** Private memory of all processes of this node together (integer) */
+  memory_bytes: number;
+  /** Beyond it, processes that are idle end (integer) */
+  memory_bytes_max: number;
   /** Processes that run user code on the node that answers */
   processes: ({
     /** null: it has just been started (integer) */
     pid: number | null;
-    /** Whose code it runs */
+    /** The owner whose code it runs */
     owner_id: string;
+    /** Name of the user or workspace; null: a workspace of which you are not a member */
+    owner_name: string | null;
     /** Other deployments of the owner may use it */
     shared: boolean;
     /**
@@ -1487,9 +1497,11 @@ export interface Processes {
     started_at: number;
   })[];
   /** Shares of owners, the most refused first; 100 at most */
-  owners: {
+  owners: ({
     owner_id: string;
-    /** That it has (integer) */
+    /** Name of the user or workspace; null: a workspace of which you are not a member */
+    owner_name: string | null;
+    /** The number of its processes (integer) */
     processes: number;
     /** Private memory of its processes together (integer) */
     memory_bytes: number;
@@ -1497,18 +1509,34 @@ export interface Processes {
     delayed: number;
     /** Calls that got no process because of it (integer) */
     refused: number;
-  }[];
+  })[];
+  /** Deployments that are set apart (integer) */
+  set_apart_count: number;
   /**
    * Deployments whose code ended a process that others shared, the latest first. Each has a process of its
-   * own until its code changes
+   * own until its code changes. 100 at most
    */
-  set_apart: {
+  set_apart: ({
     deployment_id: string;
     owner_id: string;
+    /** Name of the user or workspace; null: a workspace of which you are not a member */
+    owner_name: string | null;
     /** How the call ended that ended the shared process */
     reason: string;
     /** Epoch seconds (integer) */
     at: number;
+  })[];
+  /**
+   * Sources and workflows of the first 5 deployments of each process, and of those that are set apart, as
+   * far as you may read them
+   */
+  deployments: {
+    /** dc_… or d_…, as in deployment_ids and deployment_id */
+    id: string;
+    /** dc_… or p_…: the source, or the workflow of the deployment */
+    object_id: string;
+    /** The name of the source or workflow */
+    name: string;
   }[];
 }
 
@@ -1520,7 +1548,7 @@ export interface Setting {
   text: string;
   /** null: it is set, and kept secret. URLs are without user, password and query */
   value: string | null;
-  /** The value as people say it, such as 10 minutes or 2 GB; null: it is no amount */
+  /** The value with its unit, such as 10 minutes or 2 GB; null: it is no amount */
   amount: string | null;
   from: 'environment' | 'default';
 }
@@ -1610,7 +1638,7 @@ export interface OAuthClient {
   name: string;
   /** o_… */
   workspace_id: string;
-  /** Who made it */
+  /** The user who made it */
   user_id: string;
   /** The last four characters of the secret */
   secret_hint: string;
@@ -2605,7 +2633,7 @@ export interface CreateSubscriptionBody {
   /** The same as org_id */
   workspace_id?: string;
   /**
-   * Whose events: dc_…, p_…, all of a kind (dc_* or p_*), or everything of an owner (o_… or u_…). dc_* and
+   * The emitters: dc_…, p_…, all of a kind (dc_* or p_*), or everything of an owner (o_… or u_…). dc_* and
    * p_* are those of the owner of the listener, or of the workspace that org_id names; later ones too
    */
   emitter_id?: string;
@@ -2628,9 +2656,9 @@ export interface CreateSubscriptionAnswer {
   listener_id: string;
   /** The channel; empty for the default one */
   event_name: string;
-  /** Who made it */
+  /** The user who made it */
   user_id: string;
-  /** Whose emitters these are */
+  /** The owner of the emitters */
   emitter_owner_id: string;
   /** Epoch seconds (integer) */
   created_at: number;
@@ -2650,7 +2678,7 @@ export interface DeleteSubscriptionQuery {
   /** The same as org_id */
   workspace_id?: string;
   /**
-   * Whose events: dc_…, p_…, all of a kind (dc_* or p_*), or everything of an owner (o_… or u_…). dc_* and
+   * The emitters: dc_…, p_…, all of a kind (dc_* or p_*), or everything of an owner (o_… or u_…). dc_* and
    * p_* are those of the owner of the listener, or of the workspace that org_id names; later ones too
    */
   emitter_id?: string;
@@ -2700,7 +2728,7 @@ export interface ReplaySourceEventsBody {
   org_id?: string;
   /** The same as org_id */
   workspace_id?: string;
-  /** Who gets them: wh_…, dc_… or p_… */
+  /** The listener: wh_…, dc_… or p_… */
   listener_id?: string;
   /** This event and all later ones */
   start_id?: string;
@@ -2740,7 +2768,7 @@ export interface ReplayWorkflowEventsBody {
   org_id?: string;
   /** The same as org_id */
   workspace_id?: string;
-  /** Who gets them: wh_…, dc_… or p_… */
+  /** The listener: wh_…, dc_… or p_… */
   listener_id?: string;
   /** This event and all later ones */
   start_id?: string;
@@ -3287,7 +3315,7 @@ export interface ConfigureComponentBody {
       type: string;
     }[];
   };
-  /** dyp_…; need not be sent, since dynamic props are computed anew */
+  /** dyp_…; need not be sent, since dynamic props are computed again */
   dynamic_props_id?: string;
   /** 1 to 300 characters */
   prop_name: string;
@@ -3347,7 +3375,7 @@ export interface ReloadComponentPropsBody {
       type: string;
     }[];
   };
-  /** dyp_…; need not be sent, since dynamic props are computed anew */
+  /** dyp_…; need not be sent, since dynamic props are computed again */
   dynamic_props_id?: string;
 }
 
@@ -3393,7 +3421,7 @@ export interface RunActionBody {
   configured_props?: Record<string, unknown>;
   /** Longest it may take; default 60 (integer, 1 to 300) */
   timeout_seconds?: number;
-  /** As POST /components/props answered them. Not needed: they are computed anew from configured_props */
+  /** As POST /components/props answered them. Not needed: they are computed again from configured_props */
   dynamic_props?: Record<string, unknown>;
 }
 
@@ -3414,7 +3442,7 @@ export interface RunActionAnswer {
     k: 'log' | 'error';
     /** Epoch milliseconds (integer) */
     ts: number;
-    /** Of log lines */
+    /** The level of a log line */
     level?: 'debug' | 'info' | 'log' | 'warn' | 'error';
     msg?: string;
     err?: {

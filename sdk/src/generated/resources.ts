@@ -658,7 +658,7 @@ export class Sessions {
   }
 
   /**
-   * Who this request comes from: user, API key, and until when the session lasts.
+   * The session of this request: its user, API key and end.
    *
    * `GET /v1/session`
    * @throws MillraceError what the service refused, with its `code`
@@ -1128,7 +1128,7 @@ export class Accounts {
   }
 
   /**
-   * Who did what with an account, newest first.
+   * The audit log of an account, newest first.
    *
    * For who created it, while they are a member of its workspace, and for admins; after it was deleted, for
    * admins. Kept for MILLRACE_AUDIT_DAYS.
@@ -1143,7 +1143,7 @@ export class Accounts {
   }
 
   /**
-   * Who did what with the accounts of a workspace, newest first; only for its admins.
+   * The audit log of the accounts of a workspace, newest first; only for its admins.
    *
    * Also with accounts that were deleted. Kept for MILLRACE_AUDIT_DAYS.
    *
@@ -1159,9 +1159,9 @@ export class Accounts {
   /**
    * Test a connected account now, with the test request of its app.
    *
-   * `healthy`, `error` and `checked_at` say what came of it. For who may use the account. An app without a
-   * test request leaves the account as it is, and a dead account is not tested. Of MySQL, SSH and plain TCP
-   * only whether a server answers is tested, not the login.
+   * `healthy`, `error` and `checked_at` have the result. For users who may use the account. An app without
+   * a test request leaves the account as it is, and a dead account is not tested. Of MySQL, SSH and plain
+   * TCP only whether a server answers is tested, not the login.
    *
    * `POST /v1/accounts/{id}/test`
    * @param accountId apn_…
@@ -1287,7 +1287,7 @@ export class Subscriptions {
    *
    * `PUT /v1/sources/{id}/listen/{emitter_id}`
    * @param sourceId wh_…, dc_… or p_…
-   * @param emitterId Whose events: dc_…, p_…, all of a kind (dc_* or p_*), or everything of an owner (o_…
+   * @param emitterId The emitters: dc_…, p_…, all of a kind (dc_* or p_*), or everything of an owner (o_…
    * or u_…). dc_* and p_* are those of the owner of the listener, or of the workspace that org_id names;
    * later ones too
    * @throws MillraceError what the service refused, with its `code`
@@ -1764,7 +1764,7 @@ export class Workflows {
   }
 
   /**
-   * What became of each planned run of the timer triggers of a workflow, newest first.
+   * Outcomes of the planned runs of the timer triggers of a workflow, newest first.
    *
    * `GET /v1/workflows/{id}/ticks`
    * @param workflowId p_…
@@ -1999,7 +1999,7 @@ export class Sources {
   }
 
   /**
-   * What became of each planned run of a timer source, newest first.
+   * Outcomes of the planned runs of a timer source, newest first.
    *
    * `GET /v1/sources/{id}/ticks`
    * @param sourceId dc_…

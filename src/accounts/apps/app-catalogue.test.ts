@@ -49,7 +49,7 @@ describe('the catalogue', () => {
       assert.equal(await catalogue.find('nothing', []), undefined);
     });
 
-    test('shows own apps to their owner only, and what they are now', async () => {
+    test('shows custom apps to their owner only, and what they are now', async () => {
       const catalogue = await load();
       const tools = { catalogue, clock };
       const owner = { ownerId: 'o_1', userId: 'u_1' };

@@ -102,7 +102,7 @@ export class AppCatalogue {
     );
   }
 
-  /** Of the first owner first. An app that this version cannot read is not there, and the log says so. */
+  /** Entries in the order of the owners. An app that this version cannot read is left out, and the log says so. */
   #entriesOf(rows: readonly AppTable[], ownerIds: readonly string[]): CatalogueEntry[] {
     const entries: CatalogueEntry[] = [];
     for (const ownerId of ownerIds) {

@@ -17,7 +17,7 @@ export interface AppDefinition {
   test: AppTest | undefined;
 }
 
-/** What a person fills in; a component reads it as `$auth.<name>`. In the API: custom_fields_json. */
+/** A field that a user fills in; a component reads it as `$auth.<name>`. In the API: custom_fields_json. */
 export interface CustomField {
   name: string;
   label: string;
@@ -40,7 +40,7 @@ export interface OAuth2Settings {
   /** Template; RFC 7009. */
   revocationUrl: string | undefined;
   scopes: string[];
-  /** What stands between scopes; a space by RFC 6749, but a comma for some. */
+  /** The separator of scopes: a space by RFC 6749, but a comma for some providers. */
   scopeSeparator: string;
   /** Whether the provider takes PKCE (S256); sent to all but those that refuse it. */
   pkce: boolean;
@@ -78,10 +78,10 @@ export interface OAuth1Settings {
   registration: Registration;
 }
 
-/** How a person gets a client id and secret at the provider. */
+/** How a user gets a client id and secret at the provider. */
 export interface Registration {
   url: string;
-  /** Markdown; `{{redirect_uri}}` stands for the exact redirect URI of this service. */
+  /** Markdown; `{{redirect_uri}}` is replaced by the exact redirect URI of this service. */
   text: string;
 }
 

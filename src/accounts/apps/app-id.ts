@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { must } from '#lib/assert.ts';
 
-/** The id of an app: derived from the slug, so the same everywhere and always, also for apps nobody described. */
+/** The id of an app: derived from the slug, so it is the same everywhere and always, also for apps without a description. */
 export function appIdOf(slug: string): string {
   const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
   const digest = createHash('sha256').update(`app ${slug}`).digest();
@@ -19,7 +19,7 @@ export function isAppSlug(text: string): boolean {
   return /^[a-z0-9][a-z0-9_-]{0,63}$/.test(text);
 }
 
-/** The name of an app that nobody described: `google_sheets` is shown as Google Sheets. */
+/** The name of an app without a description: `google_sheets` is shown as Google Sheets. */
 export function appNameOf(slug: string): string {
   return slug
     .split(/[_-]+/)

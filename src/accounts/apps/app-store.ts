@@ -61,7 +61,7 @@ export async function changeOwnApp(
   return numUpdatedRows > 0n;
 }
 
-/** With the owner's client at its provider, which is of no use any more. */
+/** Also removes the owner's client at its provider, which is no longer of use. */
 export async function removeOwnApp(
   tx: Tx,
   { owner_id, slug }: Pick<AppTable, 'owner_id' | 'slug'>,

@@ -7,7 +7,7 @@ import {
   templateFields,
 } from './url-template.ts';
 
-/** The fields a template may stand on, by name; undefined as a reason: it may. */
+/** The fields that a template may use, by name. */
 export type KnownFields = ReadonlyMap<string, 'good' | 'may be missing'>;
 
 /** Throws CallerError `invalid_parameter` naming the place: an unknown field, or one that an account need not have. */

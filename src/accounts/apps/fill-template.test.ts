@@ -33,7 +33,7 @@ describe('a URL template', () => {
     assert.equal(url('https://e.example/{{n}}/{{b}}', { n: 7, b: true }), 'https://e.example/7/true');
   });
 
-  test('takes a host where the field stands for the host, also as people paste it', () => {
+  test('takes a host where the field stands for the host, also as users paste it', () => {
     for (const [given, host] of [
       ['gitlab.com', 'gitlab.com'],
       ['localhost:8080', 'localhost:8080'],

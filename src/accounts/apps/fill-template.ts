@@ -19,7 +19,7 @@ export type TemplateValues = Readonly<Record<string, unknown>>;
 
 /**
  * Puts values into `{{field}}`.
- * - `url`: percent-encoded in path and query. A field that stands for the host, or a part of it, accepts nothing but
+ * - `url`: percent-encoded in path and query. A field in the place of the host, or of a part of it, accepts nothing but
  *   that: `https://` before a pasted value, the literal rest of the host and slashes behind it are dropped, anything more
  *   is refused. So no value leads to a host that the template does not mean.
  * - `text`: as it is; control characters are refused, so the result fits into one line of a header.
@@ -68,7 +68,7 @@ function fillUrl(template: string, values: TemplateValues): string {
   const port = parts.port === undefined ? '' : `:${fillPort(parts.port, values)}`;
   const filled = `${parts.scheme}${host}${port}${rest}`;
   const url = URL.parse(filled);
-  // Odd spellings of an address, which a URL parser reads as another one, end here as well.
+  // Odd spellings of an address, which a URL parser reads as another one, are refused here too.
   const bare = host.replace(/:\d+$/, '').toLowerCase();
   if (url === null || url.username !== '' || (url.hostname !== bare && !bare.startsWith('['))) {
     throw new TemplateError('the host that the fields of the account give is none');
@@ -118,7 +118,7 @@ function fillPort(port: string, values: TemplateValues): string {
 function fillRest(rest: string, values: TemplateValues): string {
   const query = rest.indexOf('?');
   const [path, search] = query === -1 ? [rest, ''] : [rest.slice(0, query), rest.slice(query)];
-  // A colon is at home in a path, and a few providers (bot tokens) do not decode it.
+  // A colon is allowed in a path, and a few providers (bot tokens) do not decode it.
   const filledPath = replaceFields(path, (field) => encoded(values, field).replaceAll('%3A', ':'));
   if (path.includes('{{') && filledPath.split('/').some((segment) => /^(\.|%2e){1,2}$/i.test(segment))) {
     throw new TemplateError('the fields of the account make a path with dots alone');
@@ -130,7 +130,7 @@ function encoded(values: TemplateValues, field: string): string {
   return encodeURIComponent(filledText(values, field).toWellFormed());
 }
 
-/** `https://example.com/` as people paste it is example.com. */
+/** `https://example.com/`, as users paste it, becomes example.com. */
 function withoutUrlParts(text: string): string {
   return text
     .trim()

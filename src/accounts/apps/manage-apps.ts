@@ -55,7 +55,7 @@ export async function replaceApp(
   }
   const changes = { definition: definitionOf(app), updated_at_ms: clock.now() };
   const changed = await changeOwnApp(tx, { owner_id: own.ownerId, slug: own.slug }, changes);
-  // Removed by somebody else in this very moment.
+  // Another request removed it after it was read.
   if (!changed) throw new CallerError('not_found', `no app ${JSON.stringify(own.slug)}`, { parameter: 'id' });
 }
 

@@ -12,7 +12,7 @@ const apps = [
   { slug: 'salesforce_rest_api', name: 'Salesforce' },
 ];
 
-test('a slug that no app has is taken for the nearest one, or for none', () => {
+test('an unknown slug is matched to the nearest app, or to none', () => {
   for (const [written, nearest] of [
     ['githb', 'github'],
     ['GitHub', 'github'],

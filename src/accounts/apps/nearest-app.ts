@@ -3,7 +3,7 @@ import type { AppDefinition } from './app-definition.ts';
 /** How many characters may be wrong, by the length of what was written: `githb` means github, `box` does not mean aws. */
 const charactersPerSlip = 4;
 
-/** The app that somebody most likely meant by a slug that none has: one with the same letters, or with a slip or two. */
+/** The app that the caller most likely meant by an unknown slug: one with the same letters, or with one or two typing errors. */
 export function nearestApp(
   apps: readonly Pick<AppDefinition, 'slug' | 'name'>[],
   written: string,
@@ -18,7 +18,7 @@ export function nearestApp(
   return nearest?.slug;
 }
 
-/** Letters and digits: people write Google Sheets, google-sheets and GoogleSheets. */
+/** The letters and digits of a name: users write Google Sheets, google-sheets and GoogleSheets. */
 function plain(text: string): string {
   return text
     .slice(0, 64)

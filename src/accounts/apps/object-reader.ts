@@ -22,7 +22,7 @@ export class ObjectReader {
     return this.place === '' ? key : `${this.place}.${key}`;
   }
 
-  /** As it stands there. */
+  /** The value, unchecked. */
   raw(key: string): unknown {
     this.#read.add(key);
     const value = Object.hasOwn(this.#value, key) ? this.#value[key] : undefined;
@@ -96,7 +96,7 @@ export class ObjectReader {
     return value === undefined ? undefined : new ObjectReader(value, this.placeOf(key));
   }
 
-  /** To be called when everything was read: a field nobody asked for is a mistake. */
+  /** Call it when everything was read: a field that was not read is a mistake. */
   end(): void {
     const unknown = Object.keys(this.#value).find((key) => !this.#read.has(key));
     if (unknown === undefined) return;

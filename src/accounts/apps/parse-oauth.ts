@@ -5,7 +5,7 @@ import { expected, missing, type ObjectReader, textItem } from './object-reader.
 const scopesMax = 200;
 const parametersMax = 20;
 
-/** Ours to send: what an app says besides must not change what the request is. */
+/** Parameters that only we send: those of an app must not change what the request is. */
 const ownAuthorizationParameters = [
   ...['response_type', 'client_id', 'redirect_uri', 'state', 'scope', 'nonce'],
   ...['code_challenge', 'code_challenge_method'],
@@ -16,7 +16,7 @@ const ownTokenParameters = [
 ];
 const ownOAuth1Parameters = ['oauth_token', 'oauth_callback', 'oauth_verifier'];
 
-/** The credentials that every account of an OAuth app has besides its fields. */
+/** The credentials that every account of an OAuth app has in addition to its fields. */
 export const oauthCredentials = [
   ...['oauth_access_token', 'oauth_refresh_token', 'oauth_client_id', 'oauth_uid', 'oauth_signer_uri'],
 ];
@@ -113,7 +113,7 @@ function requestedUid(
   return { from: 'request', url, path: lastOf(uid) };
 }
 
-/** The path, which is all there is besides. */
+/** The path, the only other form. */
 function lastOf(uid: ObjectReader): string {
   const path = uid.text('path', 200);
   uid.end();

@@ -43,7 +43,7 @@ describe('the apps that come with the service', async () => {
   });
 
   for (const app of apps) {
-    test(`${app.slug}: is described for people, and reads back the same`, () => {
+    test(`${app.slug}: is described for users, and reads back the same`, () => {
       assert.ok(app.description !== '' && app.categories.length > 0);
       assert.deepEqual(parseApp(JSON.parse(JSON.stringify(describeApp(app)))), app);
       for (const field of app.customFields) assert.notEqual(field.label, field.name);

@@ -12,7 +12,7 @@ const name = '[A-Za-z_][A-Za-z0-9_]*';
 /** One placeholder, its field as the first group. */
 export const placeholder = new RegExp(`\\{\\{(${name})\\}\\}`, 'g');
 
-/** The fields a template stands on, each once, in order. */
+/** The fields that a template uses, each once, in order. */
 export function templateFields(template: string): string[] {
   return [...new Set([...template.matchAll(placeholder)].map((match) => match[1] ?? ''))];
 }
@@ -33,12 +33,12 @@ export function splitUrlTemplate(template: string): UrlTemplate | undefined {
   return { form: 'base', field: base[1], rest: base[2] ?? '' };
 }
 
-/** The field that stands for the host alone, as in `https://{{host}}/`; undefined when the host is more than that. */
+/** The field that is the whole host, as in `https://{{host}}/`; undefined when the host is more than that. */
 export function wholeHostField(host: string): string | undefined {
   return new RegExp(`^\\{\\{(${name})\\}\\}$`).exec(host)?.[1];
 }
 
-/** True when what decides where a host is stands there literally: `{{shop}}.myshopify.com`, but not `api.{{site}}`. */
+/** True when the domain that decides the owner of a host is literal: `{{shop}}.myshopify.com`, but not `api.{{site}}`. */
 export function endsInLiteralDomain(host: string): boolean {
   if (!host.includes('{{')) return true;
   return /\}\}\.(?:[A-Za-z0-9-]+\.)+[A-Za-z0-9-]+$/.test(host);

@@ -20,7 +20,7 @@ import { countOpenFlows, insertFlow } from './connect-flow-store.ts';
 /** A link is good for that long, the stay at the provider included: time to find a password, not to lose a link. */
 const linkMs = 10 * 60_000;
 const redirectUrlCharactersMax = 2_000;
-/** Of one owner at the same time. Each keeps the fields that it was made with. */
+/** Maximum of open links of one owner. Each keeps the fields that it was made with. */
 const openLinksMax = 1_000;
 
 export interface ConnectLinkOptions {
@@ -42,7 +42,7 @@ export async function beginConnect(
   options: ConnectLinkOptions,
   request: {
     caller: Caller;
-    /** Of a new account; one that is connected again has its own. */
+    /** The owner of a new account; an account that is connected again keeps its own. */
     ownerId: string;
     app: string | undefined;
     accountId: string | undefined;

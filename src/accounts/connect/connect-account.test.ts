@@ -120,7 +120,7 @@ forEachStore((fixture) => {
       assert.equal((await fixture.store.read.selectFrom('connect_flows').select('id').execute()).length, 1);
     });
 
-    test('are a thousand at most of one owner that nobody has used yet', async () => {
+    test('of one owner that are unused are a thousand at most', async () => {
       await begin();
       const row = await fixture.store.read.selectFrom('connect_flows').selectAll().executeTakeFirstOrThrow();
       const copy = (n: number) => ({ ...row, id: `cf_${n}`, link_hash: `link ${n}`, state_hash: null });
@@ -158,7 +158,7 @@ forEachStore((fixture) => {
       await assert.rejects(connector.open(link, noCookies), { name: 'ConnectRefusal', status: 403 });
     });
 
-    test('go on only with the cookie of the browser that agreed, and a wrong one uses nothing up', async () => {
+    test('continue only with the cookie of the browser that agreed, and a wrong one uses nothing up', async () => {
       const link = await begin();
       const { answer, cookies } = await atProvider(link);
       const other = await atProvider(await begin());
@@ -223,7 +223,7 @@ forEachStore((fixture) => {
       assert.deepEqual(Object.keys(JSON.parse(entry?.details ?? '{}')), ['grant', 'scopes']);
     });
 
-    test('of somebody who is gone connect nothing', async () => {
+    test('of a user who was removed connect nothing', async () => {
       const { answer, cookies } = await atProvider(await begin());
       await fixture.store.transaction((tx) =>
         tx

@@ -50,7 +50,7 @@ export interface ConnectOptions extends ConnectLinkOptions {
 }
 
 /**
- * Connecting an account in a browser. A link is made by the API; whoever opens it is told who asks, fills in what is
+ * Connecting an account in a browser. A link is made by the API; the user who opens it sees who asks, fills in what is
  * missing and agrees. The first browser that does owns it, by a cookie, and is sent to the provider; its answer is taken
  * once, from this browser only, and only with the state that was sent. Everything is in the store, so each request may meet another process. Rights
  * are those of the user who made the link, and are looked at again in the transaction that stores the account.
@@ -79,7 +79,7 @@ export class AccountConnector {
     const prepared = await this.#prepare(flow);
     if ('kind' in prepared) return prepared;
     const { app, secrets } = prepared;
-    // Never onward at once: whoever is led here by another page has not said yes to anything.
+    // Never redirect immediately: a user who was led here by another page has not agreed to anything.
     const asks = await describeRequester(this.#options.store.read, flow);
     return formStep(app, secrets, { asks, browser, cookie, values: secrets.suggested, problems: new Map() });
   }
@@ -131,7 +131,7 @@ export class AccountConnector {
     const flow = this.#alive(found);
     this.#ownBrowser(flow, cookies);
     const prepared = await this.#prepare(flow);
-    // From here on nobody gets anything for this answer a second time, however this ends.
+    // From here on this answer is used up, whatever the outcome.
     const isOurs = await store.transaction((tx) => takeFlow(tx, flow, clock.now()));
     if (!isOurs) throw usedUp();
     if ('kind' in prepared) return prepared;
@@ -205,7 +205,7 @@ export class AccountConnector {
     }
   }
 
-  /** App, client and secrets of a flow as they are now; or how it ends because they are not any more. */
+  /** The current app, client and secrets of a flow; or how the flow ends, when they are gone. */
   async #prepare(flow: ConnectFlow): Promise<Prepared | ConnectFailed> {
     const { store, vault, findApp } = this.#options;
     const app = await findApp(flow.app_slug, [flow.owner_id]);

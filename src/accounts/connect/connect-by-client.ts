@@ -18,7 +18,7 @@ import { checkFields } from './connect-fields.ts';
 export type ClientGrant = 'client_credentials' | 'refresh_token';
 
 /**
- * Whether an account of the app is made by asking with the owner's own client, without anybody at a browser, and how: apps
+ * Whether an account of the app is connected with the owner's own client, without a browser, and how: apps
  * whose grant that is, and others when the caller says so; with a refresh token that the client was given elsewhere only
  * when the caller says so, since it is spent by that. Undefined: no, or a token was brought along.
  */
@@ -101,7 +101,7 @@ export async function connectByClient(
   });
 }
 
-/** A token of the client itself stands for the whole workspace there, and who makes the account may read it. */
+/** A token of the client itself represents the whole workspace at the provider, and the creator of the account may read it. */
 async function refuseUnlessMayAsk(
   db: Db,
   { caller, ownerId, grant }: { caller: Caller; ownerId: string; grant: ClientGrant },

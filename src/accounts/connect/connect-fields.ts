@@ -4,7 +4,7 @@ import { CallerError } from '#lib/errors.ts';
 /** A private key or a certificate fits; the whole of an account has 64 KB. */
 const valueCharactersMax = 16_000;
 
-/** Custom fields that have no value yet: those are asked for in the browser. */
+/** Custom fields without a value: the page in the browser asks for them. */
 export function missingFields(
   app: Pick<AppDefinition, 'customFields'>,
   fields: Readonly<Record<string, unknown>>,

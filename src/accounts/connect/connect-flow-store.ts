@@ -38,7 +38,7 @@ export async function insertFlow(tx: Tx, flow: ConnectFlow): Promise<void> {
   await tx.insertInto('connect_flows').values(flow).execute();
 }
 
-/** Links of an owner that somebody may still use. */
+/** The number of an owner's links that may still be used. */
 export async function countOpenFlows(db: Db, ownerId: string, nowMs: number): Promise<number> {
   const { count } = await db
     .selectFrom('connect_flows')
@@ -90,7 +90,7 @@ export async function changeFlow(
 
 /**
  * Ends the flow, once: of two that come with the same answer of a provider only one gets true. What was sealed for it
- * is gone then. `state_hash` is the one that it was found by: another tab may have begun anew.
+ * is gone then. `state_hash` is the one that it was found by: another tab may have started over.
  */
 export async function takeFlow(
   tx: Tx,

@@ -21,7 +21,7 @@ export type ConnectStep =
   | {
       kind: 'form';
       app: AppDefinition;
-      /** Who gets the account: a sentence. */
+      /** A sentence that names the owner of the account. */
       asks: string;
       asked: CustomField[];
       /** What is shown in the inputs; never a secret. */
@@ -54,11 +54,11 @@ export interface ConnectFailure {
     | 'oauth_client_missing'
     | 'app_missing'
     | 'account_missing';
-  /** For people; without secrets. */
+  /** Shown to users; without secrets. */
   message: string;
 }
 
-/** This browser gets nothing of this link: it is over, or not its own. */
+/** This browser may not use the link: the link is over, or belongs to another browser. */
 export class ConnectRefusal extends Error {
   override name = 'ConnectRefusal';
   readonly status: number;
@@ -89,7 +89,7 @@ export function sealSecrets(
 }
 
 export async function openSecrets(db: Db, vault: Vault, flow: ConnectFlow): Promise<FlowSecrets> {
-  // What `sealSecrets` sealed, and nobody else could have.
+  // Authenticated encryption: only `sealSecrets` can have made it.
   return (await openObject(db, vault, { ...flow, ownerId: flow.owner_id })) as unknown as FlowSecrets;
 }
 

@@ -3,19 +3,19 @@ import { type Grant, type GrantContext, GrantError, type TokenEndpoint } from '#
 import type { OAuth1Flow } from '#accounts/oauth/oauth1-flow.ts';
 import type { GrantType } from '#storage/tables/account-tables.ts';
 
-/** A browser goes to a provider. */
+/** The redirect of a browser to a provider. */
 export interface Departure {
   url: string;
-  /** What the provider's answer is recognised by: OAuth 2's `state`, OAuth 1's request token. */
+  /** Identifies the provider's answer: `state` in OAuth 2, the request token in OAuth 1. */
   state: string;
-  /** To be kept secret until it comes back. */
+  /** Kept secret until the browser comes back. */
   keep: Record<string, string>;
 }
 
-/** What came back in the query of the redirect URI. */
+/** The query of the redirect URI when the browser comes back. */
 export type ProviderAnswer = Readonly<Record<string, string | undefined>>;
 
-/** The way to a provider and back, for OAuth 2 and OAuth 1 apps. */
+/** Sends browsers to providers and reads their answers, for OAuth 2 and OAuth 1 apps. */
 export class ConnectProvider {
   readonly #tokens: TokenEndpoint;
   readonly #oauth1: Pick<OAuth1Flow, 'requestToken' | 'authorizationUrl' | 'accessToken'>;
@@ -46,7 +46,7 @@ export class ConnectProvider {
     return {
       url,
       state: request.state,
-      // Exactly this one goes into the exchange: the public address may have changed meanwhile.
+      // The exchange needs exactly this URI: the public URL may have changed meanwhile.
       keep: {
         redirectUri,
         ...(verifier !== undefined && { verifier }),
@@ -81,12 +81,12 @@ export class ConnectProvider {
   }
 }
 
-/** What a callback is recognised by, hashed by whoever keeps it. */
+/** The state that identifies a callback; stores keep its hash. */
 export function stateOf(answer: ProviderAnswer): string | undefined {
   return answer.state ?? answer.oauth_token ?? answer.denied;
 }
 
-/** What the provider says against it: `error` of OAuth 2, `denied` of some with OAuth 1. */
+/** The provider's refusal: `error` of OAuth 2, `denied` of some OAuth 1 providers. */
 export function refusalIn(answer: ProviderAnswer): { code: string; description: string } | undefined {
   if (answer.error !== undefined && answer.error !== '')
     return { code: answer.error, description: answer.error_description ?? '' };

@@ -6,8 +6,8 @@ import type { Db } from '#storage/store.ts';
 import type { ConnectFlow } from './connect-flow-store.ts';
 
 /**
- * Who made a link and whose the account will be, for the person who opens it. A provider that knows the OAuth client
- * already may say yes without asking anybody; then this is all that tells them to whom they give their account.
+ * Describes the user who made a link and the owner of the account, for the user who opens it. A provider that
+ * knows the OAuth client already may agree without asking; then only this text says who receives the account.
  */
 export async function describeRequester(
   db: Db,
@@ -17,7 +17,7 @@ export async function describeRequester(
   if (flow.owner_id === flow.user_id)
     return `${who} asks for this. The account will be theirs: they can use it, and read its tokens.`;
   const workspace = await findWorkspace(db, flow.owner_id);
-  // Who may read an account that is connected again is who made it, and not who asks now.
+  // An account that is connected again can be read by its creator, and not by the user who asks now.
   const account = flow.account_id === null ? undefined : await findAccount(db, flow.account_id);
   const maker = account === undefined ? who : ((await nameOf(db, account.user_id)) ?? 'who made it');
   return (

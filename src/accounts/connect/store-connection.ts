@@ -13,11 +13,11 @@ import { accountMissing, notAllowed, otherAccount } from './connect-failures.ts'
 import type { ConnectFailure } from './connect-flow.ts';
 import type { ConnectFlow } from './connect-flow-store.ts';
 
-/** What came of a flow. */
+/** The outcome of a flow. */
 export interface Gained {
   credentials: Record<string, unknown>;
   grant: AccountGrant;
-  /** Who it is at the provider. */
+  /** The id of the user at the provider. */
   uid: string | undefined;
 }
 
@@ -111,7 +111,7 @@ async function audit(
   });
 }
 
-/** Who made the link, as they are now: a user, or an OAuth client of a workspace. Undefined when they are gone. */
+/** The maker of the link, with present rights: a user, or an OAuth client of a workspace. Undefined when it is gone. */
 async function callerOfFlow(db: Db, flow: ConnectFlow): Promise<Caller | undefined> {
   if (flow.user_id.startsWith('oac_')) {
     const client = await findClient(db, flow.user_id);

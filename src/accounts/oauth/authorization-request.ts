@@ -12,7 +12,7 @@ export interface AuthorizationRequest {
 
 /**
  * The authorization request of RFC 6749, 4.1.1, with PKCE (S256) where the provider takes it, and a nonce where an
- * id_token is asked for. Throws GrantError `client`.
+ * id_token is requested. Throws GrantError `client`.
  */
 export async function authorizationRequest(
   context: GrantContext,

@@ -1,6 +1,6 @@
 import type { AppDefinition } from '#accounts/apps/app-definition.ts';
 
-/** A client of ours at a provider, opened. */
+/** A client at a provider, with its secret opened. */
 export interface OAuthClient {
   /** oa_… */
   id: string;
@@ -9,7 +9,7 @@ export interface OAuthClient {
   scopes: string[] | undefined;
 }
 
-/** Who asks for tokens: the app, the fields of the account that stand in its URLs, and the client. */
+/** The requester of tokens: the app, the fields of the account that its URLs contain, and the client. */
 export interface GrantContext {
   app: AppDefinition;
   /** Custom fields of the account by name. */
@@ -20,7 +20,7 @@ export interface GrantContext {
 /** What a token endpoint gave. */
 export interface Grant {
   accessToken: string;
-  /** Undefined: none came, and one that is known goes on being good (RFC 6749, section 6). */
+  /** Undefined: none came, and the known one remains valid (RFC 6749, section 6). */
   refreshToken: string | undefined;
   /** Seconds; undefined: the provider did not say, and the app neither. */
   expiresInSeconds: number | undefined;
@@ -31,11 +31,11 @@ export interface Grant {
 }
 
 /**
- * A provider did not give tokens. The message is for people: what was asked where, what came back; it never holds a
- * secret. `reach` tells how far the fault goes:
+ * A provider did not issue tokens. The message is shown to users: the request, and the answer; it never holds a
+ * secret. `reach` is the extent of the fault:
  * - `grant`: this grant is refused for good (invalid_grant): the account has to be connected again;
  * - `client`: the client or the request is refused (invalid_client, unauthorized_client, invalid_scope, …): the
- *   OAuth client has to be mended, the grant may still be good;
+ *   OAuth client has to be fixed, the grant may still be good;
  * - `moment`: no answer, 5xx, 429, or an answer that makes no sense: to be tried again.
  */
 export class GrantError extends Error {

@@ -5,8 +5,8 @@ import { GrantError } from './grant.ts';
 const clockToleranceSeconds = 300;
 
 /**
- * The claims of an id_token that came from the token endpoint itself. Its signature is not checked: TLS tells who sent
- * it (OpenID Connect Core 1.0, 3.1.3.7, item 6). Audience, end, nonce and issuer are. Throws GrantError `moment`.
+ * The claims of an id_token that came from the token endpoint itself. Its signature is not checked: TLS authenticates the sender
+ * (OpenID Connect Core 1.0, 3.1.3.7, item 6). Audience, expiry, nonce and issuer are checked. Throws GrantError `moment`.
  */
 export function idTokenClaims(
   idToken: string,

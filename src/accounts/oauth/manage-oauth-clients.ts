@@ -40,8 +40,8 @@ export async function openClientRow(db: Db, vault: Vault, row: OAuthClientRow): 
 }
 
 /**
- * Sets the client that an owner uses for an app. Accounts connected with the one before go on with this one, and are
- * refreshed at once. Throws CallerError `invalid_parameter` or `missing_parameter`.
+ * Sets the client that an owner uses for an app. Accounts connected with the previous one continue with this one, and are
+ * refreshed immediately. Throws CallerError `invalid_parameter` or `missing_parameter`.
  */
 export async function putClient(
   tx: Tx,
@@ -58,7 +58,7 @@ export async function putClient(
     clientId: string;
     /** Undefined: the one that is there stays; null: there is none, for public clients. */
     clientSecret: string | null | undefined;
-    /** Undefined: as they are; null: those of the app. */
+    /** Undefined: unchanged; null: those of the app. */
     scopes: string[] | null | undefined;
   },
 ): Promise<OAuthClientRow> {
@@ -101,7 +101,7 @@ export async function putClient(
   return row;
 }
 
-/** Throws CallerError `not_found`, or `conflict` while accounts use it. With `force` those accounts cannot be refreshed any more. */
+/** Throws CallerError `not_found`, or `conflict` while accounts use it. With `force` those accounts can no longer be refreshed. */
 export async function deleteClient(
   tx: Tx,
   { ownerId, app, force }: { ownerId: string; app: AppDefinition; force: boolean },
@@ -150,7 +150,7 @@ function needsSecret(app: AppDefinition): boolean {
 }
 
 function checkText(text: string, parameter: string): string {
-  // What stands in a header: control characters in it were never part of an id or secret.
+  // The text goes into a header; control characters are never part of an id or secret.
   if (text === '' || text.length > textCharactersMax || /\p{Cc}/u.test(text)) {
     throw new CallerError(
       'invalid_parameter',

@@ -59,7 +59,7 @@ describe('connecting by OAuth 1.0a', () => {
     };
   }
 
-  /** What the browser of the person comes back with. */
+  /** The query with which the user's browser comes back. */
   async function sayYes(url: string): Promise<URLSearchParams> {
     const answer = await fetch(url, { redirect: 'manual' });
     assert.equal(answer.status, 302);
@@ -79,7 +79,7 @@ describe('connecting by OAuth 1.0a', () => {
   }
 
   for (const signatureMethod of ['HMAC-SHA1', 'HMAC-SHA256'] as const) {
-    test(`goes from the request token over the person to the access token, signed with ${signatureMethod}`, async () => {
+    test(`goes from the request token over the user's consent to the access token, signed with ${signatureMethod}`, async () => {
       const asked = context({ oauth: { signatureMethod } });
       const temporary = await flow.requestToken(asked, { callbackUrl });
       const url = flow.authorizationUrl(asked, temporary);

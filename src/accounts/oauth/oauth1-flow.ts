@@ -18,7 +18,7 @@ const timeoutMs = 20_000;
 /** Two tokens and a few words about the account. */
 const answerBytesMax = 64 * 1024;
 const tokenCharactersMax = 8 * 1024;
-/** A provider's words are shown to people up to here. */
+/** Maximum of a provider's message that is shown to users. */
 const wordsCharactersMax = 300;
 
 /** Temporary credentials (RFC 5849, section 2.1): the token goes through the browser, the secret does not. */
@@ -58,7 +58,7 @@ export class OAuth1Flow {
     return tokensIn(answer, context);
   }
 
-  /** Where the person says yes: the second step. */
+  /** The URL at which the user agrees: the second step. */
   authorizationUrl(context: GrantContext, { token }: Pick<RequestToken, 'token'>): string {
     const settings = settingsOf(context);
     const url = providerUrl(settings.authorizationUrl, urlFields(context));
@@ -96,7 +96,7 @@ export class OAuth1Flow {
     };
   }
 
-  /** Who the account is of at the provider. */
+  /** The id of the account's user at the provider. */
   async #uidOf(
     context: GrantContext,
     answer: ReadonlyMap<string, string>,
@@ -222,7 +222,7 @@ function refusedBy(
   );
 }
 
-/** The word of the "problem reporting" extension that many providers speak. */
+/** The code of the "problem reporting" extension that many providers use. */
 function problemIn(header: string, body: string): string | undefined {
   const inHeader = /\boauth_problem="?([a-z_]{1,64})\b/.exec(header)?.[1];
   return inHeader ?? /(?:^|&)oauth_problem=([a-z_]{1,64})(?:&|\s*$)/.exec(body)?.[1];

@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto';
 
 export type SignatureMethod = 'HMAC-SHA1' | 'HMAC-SHA256';
 
-/** Name and value, decoded. A name may stand several times. */
+/** Name and value, decoded. A name may occur several times. */
 export type Parameter = readonly [name: string, value: string];
 
 /** What a signature covers of a request. */
@@ -14,7 +14,7 @@ export interface SignedRequest {
   form: readonly Parameter[];
 }
 
-/** Who signs: the client, and the token when there is one already. */
+/** The keys of the signature: of the client, and of the token when there is one. */
 export interface SigningKeys {
   method: SignatureMethod;
   consumerKey: string;

@@ -1,13 +1,13 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
 /**
- * Makes and reads the URIs of the signing service: `{public_url}/oauth1/sign/<account id>.<mac>`. One of them stands in
- * `$auth` as `oauth_signer_uri`, and whoever has it, together with the token of the account, gets signatures made with
- * the consumer secret, which no component ever sees. It is worth nothing when the account is gone, and when the account
+ * Makes and reads the URIs of the signing service: `{public_url}/oauth1/sign/<account id>.<mac>`. One of them is in
+ * `$auth` as `oauth_signer_uri`, and a caller that has it, together with the token of the account, gets signatures made with
+ * the consumer secret, which no component ever sees. It is invalid when the account is gone, and when the account
  * has another token.
  *
  * Made when credentials are opened, never stored: the public URL may change. The key is derived from the master key, so
- * that every process knows what another made, and a copy of the store lets nobody make one.
+ * that every process knows what another made, and a copy of the store is not enough to make one.
  */
 export class SignerUris {
   readonly #key: Uint8Array;

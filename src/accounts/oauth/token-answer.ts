@@ -2,7 +2,7 @@ import type { OAuth2Settings } from '#accounts/apps/app-definition.ts';
 import type { GuardedResponse } from '#egress/guarded-fetch.ts';
 import { parentAt, valueAt } from './value-at.ts';
 
-/** What a token endpoint answered, told apart by what it means and not by its status. */
+/** The answer of a token endpoint, classified by its meaning and not by its status. */
 export type TokenAnswer =
   | {
       kind: 'tokens';
@@ -37,11 +37,11 @@ function conformAnswer(
   token: string,
   settings: OAuth2Settings,
 ): Record<string, unknown> {
-  // What stands beside the token belongs to it: Slack answers with the tokens of a bot and of a user.
+  // The values beside the token belong to it: Slack answers with the tokens of a bot and of a user.
   const beside = parentAt(raw, settings.accessTokenPath) as Record<string, unknown>;
-  const besides = beside === raw || typeof raw.access_token === 'string' ? [beside] : [beside, raw];
+  const places = beside === raw || typeof raw.access_token === 'string' ? [beside] : [beside, raw];
   const field = (name: string): unknown =>
-    besides.find((object) => Object.hasOwn(object, name) && object[name] !== null)?.[name];
+    places.find((object) => Object.hasOwn(object, name) && object[name] !== null)?.[name];
   const refreshToken = field('refresh_token');
   const expiresIn = secondsOf(field('expires_in'));
   const scope = scopeText(field('scope'));
@@ -54,7 +54,7 @@ function conformAnswer(
   };
 }
 
-/** Zero and less mean that nobody knows, as does what is no number. */
+/** Zero, negative values and anything but a number mean that the lifetime is unknown. */
 function secondsOf(value: unknown): number | undefined {
   if (typeof value !== 'number' && typeof value !== 'string') return undefined;
   const seconds = Number(value);

@@ -195,7 +195,7 @@ describe('a token endpoint', () => {
     ['scopes in an array', {}, { access_token: 'at', scope: ['x', 'y z'] }, { scopes: ['x', 'y', 'z'] }],
     ['an empty refresh token', {}, { access_token: 'at', refresh_token: '' }, {}],
     ['a form', {}, 'access_token=at&scope=x&refresh_token=r', { scopes: ['x'], refreshToken: 'r' }],
-    ['an id_token nobody asked for', {}, { access_token: 'at', id_token: 'no token at all' }, {}],
+    ['an unrequested id_token', {}, { access_token: 'at', id_token: 'no token at all' }, {}],
     [
       'tokens of a bot and of a user',
       { access_token_path: 'authed_user.access_token', response_fields: { team: 'team.id' } },
@@ -339,7 +339,7 @@ describe('a token endpoint', () => {
     assert.equal(new URLSearchParams(provider.last.body).get('client_id'), client.clientId);
   });
 
-  test('tells who somebody is: in the answer, or when asked with the token', async () => {
+  test('identifies the user: in the answer, or when asked with the token', async () => {
     provider.answer = { body: { access_token: 'at', team: { id: 42 } } };
     assert.equal((await exchange({ uid: { from: 'token', path: 'team.id' } })).uid, '42');
     assert.equal((await exchange({ uid: { from: 'token', path: '__proto__.toString' } })).uid, undefined);
@@ -355,7 +355,7 @@ describe('a token endpoint', () => {
     assert.equal(provider.seen.length, before + 1);
   });
 
-  test('tells whose a token is that was refreshed for the first time here, and gives it in any case', async () => {
+  test('identifies the user of a token that was refreshed for the first time here, and returns it in any case', async () => {
     const bring = (uid: object | undefined) =>
       tokens.refresh(
         { app: app({ uid }), client, fields: {} },

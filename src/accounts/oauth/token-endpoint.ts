@@ -16,9 +16,9 @@ const answerBytesMax = 1024 * 1024;
 const timeoutMs = 20_000;
 /** For the question whose a refreshed token is. With `timeoutMs` it is shorter than the lease of a refresh. */
 const uidTimeoutMs = 5_000;
-/** Of one token, or one text beside it. What a provider gives goes into every process that uses the account. */
+/** Maximum length of a token, or of a text beside it: both go into every process that uses the account. */
 const textCharactersMax = 16_000;
-/** Of what else stands beside it, as JSON: also a bound on how deep it is. */
+/** Maximum length of any other value beside it, as JSON, which also bounds its depth. */
 const jsonCharactersMax = 4_000;
 
 /** How the requests of one operation are made: shared by all of oauth4webapi's functions. */
@@ -47,7 +47,7 @@ export function createTokenEndpoint(options: { dispatcher: GuardedDispatcher; cl
         context,
         exchange,
         async ({ server, client, authentication, options }) => {
-          // The state was checked where the flow is kept; the issuer by whoever knows it.
+          // The state was checked where the flow is kept, and the issuer by the caller.
           const parameters = oauth.validateAuthResponse(
             server,
             client,
@@ -135,7 +135,7 @@ export function createTokenEndpoint(options: { dispatcher: GuardedDispatcher; cl
   };
 }
 
-/** The scopes to ask for: the client's, else the app's; as the provider wants them separated. */
+/** The scopes to request: the client's, else the app's; with the separator of the provider. */
 export function scopeOf({ app, client }: Pick<GrantContext, 'app' | 'client'>, scopes?: string[]): string {
   const settings = oauth2Of({ app });
   return (scopes ?? client.scopes ?? settings.scopes).join(settings.scopeSeparator);
@@ -146,7 +146,7 @@ export function oauth2Of({ app }: Pick<GrantContext, 'app'>): OAuth2Settings {
   throw new GrantError('client', `${app.name} is not connected with OAuth 2`);
 }
 
-/** What may stand in the provider's URLs: the fields of the account, with the app's defaults. */
+/** What the provider's URLs may contain: the fields of the account, with the app's defaults. */
 export function urlFields({ app, fields }: Pick<GrantContext, 'app' | 'fields'>): Record<string, unknown> {
   return { ...fields, ...fieldsOf(app, fields) };
 }
@@ -292,8 +292,8 @@ function authenticationOf({ app, client }: GrantContext): oauth.ClientAuth {
 }
 
 /**
- * RFC 6749, 2.3.1: id and secret are form-encoded. The library also encodes `-`, `_` and `.`, which stand in most
- * secrets; the rule does not ask for it, and providers that do not decode would see another secret.
+ * RFC 6749, 2.3.1: id and secret are form-encoded. The library also encodes `-`, `_` and `.`, which occur in most
+ * secrets; the rule does not require it, and providers that do not decode would see another secret.
  */
 function basicAuthentication(clientSecret: string): oauth.ClientAuth {
   return (_server, client, _body, headers) => {
@@ -317,7 +317,7 @@ function claimsOf(
   return idTokenClaims(raw.id_token, { provider: app.name, clientId: client.clientId, nonce, issuer }, clock);
 }
 
-/** Who the account is of at the provider. */
+/** The id of the account's user at the provider. */
 async function uidOf(
   options: { dispatcher: GuardedDispatcher },
   context: GrantContext,

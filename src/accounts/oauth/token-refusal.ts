@@ -1,10 +1,10 @@
 import type { Clock } from '#lib/clock.ts';
 import { GrantError } from './grant.ts';
 
-/** A provider's words are shown to people up to here. */
+/** Maximum of a provider's message that is shown to users. */
 const descriptionCharactersMax = 300;
 
-/** What was granted is not good any more; the first by RFC 6749, the others as GitHub, Slack and others say it. */
+/** The grant is no longer valid; the first by RFC 6749, the others as GitHub, Slack and others say it. */
 const grantCodes = new Set([
   'invalid_grant',
   'access_denied',

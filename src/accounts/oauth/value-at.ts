@@ -1,6 +1,6 @@
 /**
  * The value at a path such as `authed_user.access_token` in JSON; items of arrays by their index. Undefined when there is
- * none. Only own properties: what stands in a prototype is no answer of a provider.
+ * none. Only own properties: a property of a prototype is no answer of a provider.
  */
 export function valueAt(json: unknown, path: string): unknown {
   let value = json;
@@ -19,7 +19,7 @@ export function parentAt(json: unknown, path: string): unknown {
 
 const uidCharactersMax = 500;
 
-/** Who an account is of at its provider: the text or number at the path. */
+/** The id of an account's user at its provider: the text or number at the path. */
 export function uidAt(json: unknown, path: string): string | undefined {
   const value = valueAt(json, path);
   if (typeof value === 'number') return String(value);

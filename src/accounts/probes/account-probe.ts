@@ -5,7 +5,7 @@ import type { LookupAll } from '#egress/resolve-address.ts';
 
 /**
  * What a test says about credentials: they work; they are refused, so they are bad; or the service could not be asked
- * (network, 5xx, 429, time), which says nothing about them. `message` is for people: what was asked and what came back,
+ * (network, 5xx, 429, time), which says nothing about them. `message` is shown to users: the request and the answer,
  * without secrets.
  */
 export interface TestOutcome {
@@ -36,7 +36,7 @@ export class UnfitCredentials extends Error {
   override name = 'UnfitCredentials';
 }
 
-/** A failure on the way, with what was asked. Only its code is told: messages of libraries hold whole URLs. */
+/** A network failure, with what was requested. Only its code is reported: messages of libraries hold whole URLs. */
 export class ProbeFailure extends Error {
   override name = 'ProbeFailure';
   readonly asked: string;

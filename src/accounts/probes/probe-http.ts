@@ -57,7 +57,7 @@ function headersOf(test: HttpTest, fill: ProbeOptions['fill']): Record<string, s
   return headers;
 }
 
-/** How values stand in the body: as in what its type says, which is JSON where nothing is said and it looks like it. */
+/** How values are encoded in the body: by its content type, which is JSON if there is none and the body looks like JSON. */
 function bodyModeOf(body: string, headers: Record<string, string>): 'json' | 'form' | 'text' {
   const type = headers['content-type'] ?? (/^\s*[[{]/.test(body) ? 'application/json' : '');
   if (type !== '') headers['content-type'] = type;

@@ -21,7 +21,7 @@ export async function probePostgresql(
   try {
     return await logIn(test, options, { credentials, tls });
   } catch (error) {
-    // As PostgreSQL's own clients do it where nothing else is said: encrypted if the server can, else plain.
+    // Like PostgreSQL's own clients by default: encrypted if the server can, otherwise plain.
     const isPlain = error instanceof ProbeFailure && (error.cause as Error).message === noTlsMessage;
     if (mode !== 'prefer' || !isPlain) throw error;
     return logIn(test, options, { credentials, tls: undefined });

@@ -191,7 +191,7 @@ describe('a test request over HTTP', () => {
       assert.match(found.message, /^GET https?:\/\/[\d.:]+\/bot\{\{api_key\}\}\/me: /);
       assert.doesNotMatch(found.message, /CANARY/);
     }
-    // The host is told, so a secret that is the host is taken out of the text.
+    // The host is reported, so a secret that is the host is taken out of the text.
     const api_key = 'canary-that-is-a-host';
     const app = appWith(httpTest('http://{{api_key}}.example.invalid/me'));
     const found = await testAccount(parts, { app, credentials: { api_key } });

@@ -27,7 +27,7 @@ export async function testAccount(
   account: {
     app: AppDefinition;
     credentials: Readonly<Record<string, unknown>>;
-    /** Of an OAuth 1 account. */
+    /** Signs the request of an OAuth 1 account. */
     sign?: Sign;
   },
   signal?: AbortSignal,

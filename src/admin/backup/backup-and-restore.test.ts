@@ -37,7 +37,7 @@ const oldVault = new Vault(Buffer.alloc(32, 1));
 const newVault = new Vault(Buffer.alloc(32, 2));
 const clock = new TestClock(Date.parse('2026-11-21T10:00:00Z'));
 const never = new AbortController().signal;
-/** A guess at the passphrase of these backups is cheap: nobody guesses, and the tests derive dozens of keys. */
+/** A guess at the passphrase of these backups is cheap: nothing guesses, and the tests derive dozens of keys. */
 const cheapGuess: ScryptCost = { n: 16, r: 8, p: 1 };
 /** What a text of a user may hold. */
 const nasty = `"'\\ \n\r\t \u2028 \u202e <b> 😀 ${'é'.repeat(20)}`;
@@ -367,7 +367,7 @@ describe('a backup', () => {
           await writeFile(path, Buffer.concat([start, ...frames]));
           await refused(path, expected, recoveryKey);
         }
-        // Nobody knows yet who wrote its header, which is told of: a terminal would take that for more than text.
+        // The header is not authenticated yet and is printed: a terminal would interpret these characters.
         for (const more of [{ millrace: '\u001b]0;title\u0007' }, { migrations: ['\u001b[2J'] }]) {
           await writeFile(path, encodeHeader({ ...header, migrations: names, key, check, ...more }));
           await refused(path, /its header is not as it was written$/, recoveryKey);
@@ -491,7 +491,7 @@ describe('a backup', () => {
     });
   }
 
-  test('a damaged data key is in it as it is, and is told of', async () => {
+  test('a damaged data key is in it as it is, and is reported', async () => {
     const place = await createStoreLocation('sqlite');
     const store = await place.open();
     await takeMasterKey(store, oldVault, clock);

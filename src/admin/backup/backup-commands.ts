@@ -118,7 +118,7 @@ async function restore(context: OfflineContext, options: Options, argument = '')
   const { settings, clock, status, progress } = context;
   const file = resolve(context.folder, argument);
   const mayReplace = options.replace !== undefined;
-  // What the file is, before anybody is asked for its passphrase.
+  // The kind of the file is checked before the operator is asked for its passphrase.
   await readHeader(file);
   const release = settings.databaseUrl === '' ? holdFolder(settings.data) : () => {};
   const signal = interruption();
@@ -207,7 +207,7 @@ function bytesDone({ status }: OfflineContext, what: string, all: number): (byte
   return (bytes) => paced(() => status(`${share(bytes, all)} ${what}`));
 }
 
-/** Lets through what is told for a person to follow. */
+/** Throttles progress to a rate that a reader can follow. */
 function nowAndThen(): (tell: () => void) => void {
   let last = 0;
   return (tell) => {

@@ -11,7 +11,7 @@ const headerBytesMax = 64 * 1024;
 /** What a Date takes. */
 const epochMsMax = 8.64e15;
 
-/** The second line, as JSON: all that stands in clear in the file. */
+/** The second line, as JSON: the only clear text of the file. */
 export interface BackupHeader {
   /** Epoch milliseconds of the moment it shows. */
   created_at_ms: number;
@@ -88,7 +88,7 @@ function parseHeader(file: string, text: string): BackupHeader {
     throw new BackupError(`${file} is damaged: its header is no JSON`, { cause: error });
   }
   const { created_at_ms: at, millrace, store, migrations: names, key, check } = header ?? {};
-  // Texts of it are printed before anybody knows who wrote them.
+  // Texts of it are printed before they are authenticated.
   const isWhole =
     typeof at === 'number' &&
     Math.abs(at) <= epochMsMax &&

@@ -2,10 +2,10 @@ import { createHmac, hkdfSync, scrypt, timingSafeEqual } from 'node:crypto';
 import { Vault } from '#vault/vault.ts';
 import { BackupError } from './backup-error.ts';
 
-/** What a backup is sealed with: words that somebody remembers, or a key of 32 bytes that somebody keeps. */
+/** What a backup is sealed with: a passphrase, or a key of 32 bytes that the operator keeps. */
 export type BackupSecret = { kind: 'passphrase'; text: string } | { kind: 'key'; key: Buffer };
 
-/** How the key of a file comes from the secret; stands in its header. `salt` is base64 of 16 bytes. */
+/** How the key of a file is derived from the secret; it is stored in the file's header. `salt` is base64 of 16 bytes. */
 export type KeyDerivation = ({ kind: 'scrypt'; salt: string } & ScryptCost) | { kind: 'key'; salt: string };
 
 export interface ScryptCost {
@@ -25,11 +25,11 @@ export interface BackupKeys {
   body: Buffer;
   /** Wraps the data keys. */
   vault: Vault;
-  /** Hex; tells a wrong secret from a damaged file. */
+  /** Hex; distinguishes a wrong secret from a damaged file. */
   check: string;
 }
 
-/** Throws `BackupError` for a derivation that nobody of ours has written. */
+/** Throws `BackupError` for a derivation that no version of ours has written. */
 export async function deriveKeys(secret: BackupSecret, derivation: KeyDerivation): Promise<BackupKeys> {
   const salt = Buffer.from(derivation.salt, 'base64');
   const root = await rootKey(secret, derivation, salt);

@@ -70,7 +70,7 @@ export async function* readRecords(source: AsyncIterable<Buffer>): AsyncGenerato
     }
     const { table, columns, end, rows, complete, tables } = (record ?? {}) as Record<string, unknown>;
     if (batch === undefined && typeof table === 'string' && isNames(columns)) {
-      // Rows go to the table of this name: in a file that somebody made by hand it could be one of the database itself.
+      // Rows go to the table of this name: in a file that was made by hand it could be one of the database itself.
       if (!names.has(table)) throw notAsWritten('it has a table that is in no backup');
       batch = { table, columns, rows: [] };
       bytes = 0;

@@ -6,13 +6,13 @@ import { readKeyFile } from '#vault/master-key.ts';
 import { BackupError } from './backup-error.ts';
 import type { BackupSecret } from './backup-key.ts';
 
-/** Who has the file has all the time there is to guess. */
+/** A thief of the file has unlimited time to guess. */
 const passphraseCharactersMin = 12;
 const passphraseBytesMax = 64 * 1024;
 
 /**
  * The secret of a backup: from the file of a recovery key, the file of a passphrase, MILLRACE_BACKUP_PASSPHRASE, or the
- * person at the terminal. Throws `BackupError` or `UsageError` where there is none.
+ * user at the terminal. Throws `BackupError` or `UsageError` where there is none.
  */
 export async function secretOf(
   { settings, folder, isInteractive }: Pick<OfflineContext, 'settings' | 'folder' | 'isInteractive'>,

@@ -60,7 +60,7 @@ export const backupTables: Readonly<Record<keyof Tables, string | null>> = {
   health: null,
   jobs: null,
   idempotency_keys: null,
-  sessions: 'people sign in to the restored instance anew',
+  sessions: 'users sign in to the restored instance again',
   api_tokens: 'they last an hour; clients ask for new ones',
   connect_flows: 'who was connecting an account begins again',
   node_states: 'processes of the instance that was backed up',

@@ -19,7 +19,7 @@ export interface OpenBackup {
   fileBytes: number;
   header: BackupHeader;
   keys: BackupKeys;
-  /** Its rows, from the beginning each time; `onRead` is told how many bytes of the file were read. */
+  /** Its rows, from the beginning each time; `onRead` gets the number of bytes read of the file. */
   batches(onRead?: (bytes: number) => void): AsyncIterable<TableBatch>;
 }
 

@@ -14,9 +14,9 @@ export interface RestoreJob {
   /** Checked already: all of it can be read. */
   backup: OpenBackup;
   target: RestoreTarget;
-  /** Of the instance that gets it. */
+  /** The vault of the instance that receives the backup. */
   vault: Vault;
-  /** Whether a store that somebody has used may be replaced. */
+  /** Whether a store in use may be replaced. */
   mayReplace: boolean;
   clock: Clock;
   onProgress: (restored: { table: string; rows: number; fileBytes: number }) => void;
@@ -25,7 +25,7 @@ export interface RestoreJob {
 
 export interface RestoredBackup {
   rows: number;
-  /** Data keys that were wrapped anew. */
+  /** Data keys that were rewrapped. */
   dataKeys: number;
   lost: string[];
   /** Where the store that was there is now. */
@@ -45,7 +45,7 @@ export async function restoreBackup(job: RestoreJob): Promise<RestoredBackup> {
       refuseUsed(await countUsers(db), job.mayReplace);
     },
     fill: async (insert) => {
-      // A transaction that is tried again begins anew.
+      // A transaction that is tried again starts over.
       Object.assign(done, { rows: 0, dataKeys: 0, lost: [] });
       let fileBytes = 0;
       const onRead = (bytes: number) => {
@@ -80,7 +80,7 @@ export function refuseUsed(users: number | undefined, mayReplace: boolean): void
   );
 }
 
-/** Those that run would go on with what they remember of the store that was there. */
+/** Running nodes would continue with what they remember of the previous store. */
 async function refuseLiveNodes(db: Db): Promise<void> {
   const nodes = await listLiveNodes(db, await databaseTimeMs(db));
   if (nodes.length === 0) return;

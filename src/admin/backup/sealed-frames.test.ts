@@ -34,7 +34,7 @@ describe('sealed frames', () => {
     }
   });
 
-  test('tell where the file was changed, and that it was cut off', async () => {
+  test('show where the file was changed, and that it was cut off', async () => {
     const whole = await sealed(randomBytes(600_000));
     assert.equal(framesOf(whole).length, 3);
     await fc.assert(

@@ -4,7 +4,7 @@ import { releaseAllJobs } from '#jobs/node-store.ts';
 import type { Db, Tx } from '#storage/store.ts';
 import { putRotation } from '#vault/key-rotation-store.ts';
 
-/** Makes a store that was just filled one that nobody works on: whoever held something is another instance's process. */
+/** Ends all leases in a store that was just restored, since their holders are processes of another instance, and records its master key. */
 export async function settleRestored(tx: Tx, masterKeyId: string, nowMs: number): Promise<void> {
   await releaseAllJobs(tx, nowMs);
   await releaseAllDeliveries(tx);

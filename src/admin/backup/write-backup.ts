@@ -55,7 +55,7 @@ export interface WrittenBackup extends WrittenSoFar {
 
 /**
  * Writes everything durable of a store into one file, which is there whole or not at all. Throws `BackupError`, and
- * UnavailableError `wrong_encryption_key` or MasterKeyError where the data keys cannot be wrapped anew.
+ * UnavailableError `wrong_encryption_key` or MasterKeyError where the data keys cannot be rewrapped.
  */
 export async function writeBackup(job: BackupJob): Promise<WrittenBackup> {
   const { snapshot, vault, secret, clock, version } = job;

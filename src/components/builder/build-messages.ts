@@ -5,7 +5,7 @@ import type { FileContent } from './text-of.ts';
  * descriptor 3. The bundler asks back for the component's own files, so that it needs no right to read or fetch them.
  */
 
-/** One of the component's own files. `path` names it to people and in hashes: a URL, or a path below the root. */
+/** One of the component's own files. `path` names it in messages and in hashes: a URL, or a path below the root. */
 export interface OwnFile extends FileContent {
   path: string;
   /** Absent: the bundler decides by the extension; 'either': JavaScript when it parses as such, else TypeScript. */
@@ -23,7 +23,7 @@ export interface BuildProblem {
 export interface BundleRequest {
   type: 'bundle';
   entry: OwnFile;
-  /** Existing folder that imports of packages start from; the only one besides ours that files are read from. */
+  /** Existing folder that imports of packages start from; files are read from it and from our own folder only. */
   folder: string;
   /** Absent in the first pass, which only lists the packages that are needed. By `name@range`: name it is installed as. */
   aliases?: Record<string, string>;
@@ -35,7 +35,7 @@ export interface BundleRequest {
   bundleBytesMax: number;
   /** inline: packages become a part of the text. tree: they stay files, which the text imports where it runs. */
   form: BundleForm;
-  /** Of a tree: packages whose native addon something stands in for where it runs, if addons are refused there. */
+  /** In a tree: packages whose native addon is replaced by a stand-in where addons are refused. */
   standIns?: readonly string[];
 }
 
@@ -74,7 +74,7 @@ export interface NpmConfig {
   credentials: Record<string, string>;
   /** PEM texts that replace the bundled authorities; empty means the bundled ones. */
   ca: string[];
-  /** PEM texts of one certificate each that count besides those. */
+  /** PEM texts of one certificate each that are trusted in addition to those. */
   extraCa?: string[];
   proxy?: string;
   httpsProxy?: string;
@@ -128,7 +128,7 @@ export interface ComponentHead {
   name?: string;
   version?: string;
   description?: string;
-  /** Of an app file: its slug. */
+  /** The slug of an app file. */
   app?: string;
 }
 

@@ -18,13 +18,13 @@ export class BuildFailure extends Error {
 export interface BuildRun {
   request: BundleRequest;
   entry: OwnFile & { loader: Loader };
-  /** Files of the component that were asked for, by path. */
+  /** Files of the component that were requested, by path. */
   own: Map<string, OwnFile>;
   lookUp: LookUp;
   needed: Set<string>;
   seen: SeenPackages;
   /** As that of the request; when packages are only listed, the one that asks least of esbuild. */
   form: BundleForm;
-  /** Modules of ours that the code imports, which are no part of its text; absent: they are. */
+  /** Provided modules that the code imports and that are not part of its text; absent: they are part of it. */
   apart: Set<string> | undefined;
 }

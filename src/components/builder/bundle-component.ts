@@ -21,7 +21,7 @@ import {
 
 const globalRequire = "globalThis.require ??= __createRequire('file:///component.js');";
 
-/** Where code in one text is told to be; as a tree it has a place, which Node tells. */
+/** The file name and folder that code in one text sees; a tree has a real place, which Node reports. */
 const ownPlace = {
   'import.meta.url': '"file:///component.js"',
   'import.meta.filename': '"/component.js"',
@@ -57,7 +57,7 @@ export async function bundle(
   const whole = async (run: BuildRun) => refuseTooLarge(await build(run, providedTexts), request);
   if (request.aliases !== undefined)
     return whole(form === 'tree' ? runAs('tree', new Set()) : runAs('inline'));
-  // What is provided costs more than all else, and says nothing of which packages are needed.
+  // The provided modules cost more than all the rest, and do not show which packages are needed.
   const apart = new Set<string>();
   const listing = runAs(form, apart);
   const listed = await build(listing, providedTexts);

@@ -12,7 +12,7 @@ import { bytesOf } from './text-of.ts';
 /** Stands for the entry, whose path may be anything. */
 export const entryPoint = 'millrace-entry';
 
-/** esbuild's own answer, asked for from inside the plugin, which must not answer it again. */
+/** Marks a resolution by esbuild itself that the plugin requests, and must not handle again. */
 const nativeOnly = 'native-only';
 
 /**
@@ -106,7 +106,7 @@ export function confinement(run: BuildRun, asksForPackages: boolean): Plugin {
     return resolveNatively(esbuild, args);
   }
 
-  /** Undefined lets esbuild do what it just said it would: its answer carries more than a plugin can return. */
+  /** Undefined lets esbuild resolve by itself as it just reported: its own result carries more than a plugin can return. */
   async function resolveNatively(
     esbuild: PluginBuild,
     args: OnResolveArgs,
@@ -135,7 +135,7 @@ function notFound({ path, namespace, importer }: OnResolveArgs): string {
   const specifier = namespace === 'file' ? parsePackageSpecifier(path) : null;
   const by = specifier === null ? '' : packageOfFile(importer);
   if (specifier === null || by === '') return `could not resolve ${quote(path)}`;
-  // Nothing is installed that nobody named: a package that is wrong about its dependencies could name anything.
+  // Only packages that the component names are installed: a package that is wrong about its dependencies could name anything.
   return `could not resolve ${quote(path)}, which the package ${quote(by)} does not declare: import ${quote(specifier.name)} in the component too`;
 }
 

@@ -85,7 +85,7 @@ async function findManifest(spec: string, options: ReturnType<typeof npmOptions>
 }
 
 /**
- * Unpacks in memory: nothing of the package touches the disk but npm's cache. Links and the like are no files; of files
+ * Unpacks in memory: nothing of the package touches the disk but npm's cache. Links and the like are ignored; of files
  * with one path the last counts, as it would on a disk.
  */
 function readTarball(stream: NodeJS.ReadableStream, bounds: FetchRequest): Promise<PackageFile[]> {
@@ -121,7 +121,7 @@ function readTarball(stream: NodeJS.ReadableStream, bounds: FetchRequest): Promi
     },
   });
   parser.on('error', (error: Error) => {
-    // Refused already, or no archive that anybody could read, or one that unpacks to a thousand times its size.
+    // Refused already, or not a readable archive, or one that unpacks to a thousand times its size.
     reject(
       new InstallRefusal(
         'package_refused',

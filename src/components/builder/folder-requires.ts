@@ -11,7 +11,7 @@ export function withRelativeRequires(contents: Buffer): Buffer {
   const text = contents.toString('utf8');
   const changed = text.replaceAll(
     byFolder,
-    // With its own quotes: it may stand in a text that has the others around it.
+    // With its own quotes: it may be inside a text in the other kind of quotes.
     (_, one: string | undefined, added: string | undefined, other: string | undefined, joined?: string) => {
       const quote = one ?? other ?? '"';
       return `require(${quote}./${added ?? joined}${quote})`;

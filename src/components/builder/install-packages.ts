@@ -53,7 +53,7 @@ async function resolvePackages(request: InstallRequest): Promise<ArboristInstanc
 
 /**
  * A mirror of a registry may have a package and not yet the version of another that it needs: the version before it did
- * without. Not of what the component itself names: that is what it wants.
+ * without. This does not apply to packages that the component itself names.
  */
 function isOfDependency(problem: unknown, request: InstallRequest): boolean {
   const { code, name } = problem as { code?: string; name?: string };

@@ -48,7 +48,7 @@ const networkCodes = new Set([
   'E429',
 ]);
 
-/** npm's errors in our words; what is left is a fault of ours or of the machine. */
+/** npm's errors as build problems; any other error is a fault of the service or of the machine. */
 export function describeInstallError(thrown: unknown, request: NpmRequest): BuildProblem {
   if (thrown instanceof InstallRefusal) return thrown.problem;
   const error = (thrown instanceof Error ? thrown : new Error(String(thrown))) as NpmError;
@@ -124,7 +124,7 @@ interface NpmError extends Error {
   /** Where in npm's errors a package is named differs by their kind. */
   spec?: { name?: string; raw?: string } | string;
   pkgid?: string;
-  /** Of versions that do not match; on any other error it is the name of its class. */
+  /** The package whose versions do not match; on any other error the name of its class. */
   name: string;
   uri?: string;
   wanted?: string;

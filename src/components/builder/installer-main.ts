@@ -13,7 +13,7 @@ import { trustExtra } from './trust-extra.ts';
  */
 const answerFd = 3;
 const relayDescriptor = 4;
-/** Of the files in one message. A single file may be longer. */
+/** Maximum characters of the files in one message. A single file may be longer. */
 const partCharactersMax = 1024 * 1024;
 const output = createWriteStream('', { fd: answerFd });
 const boundWrites = limitWrites(answerFd);

@@ -1,7 +1,7 @@
 /** A token of a JavaScript text without comments. `other` is what has no meaning here: numbers, patterns, templates. */
 export interface Token {
   kind: 'word' | 'string' | 'punctuation' | 'other';
-  /** Of a string: what it stands for. */
+  /** For a string: its value. */
   text: string;
 }
 
@@ -16,14 +16,14 @@ const wordsBeforePattern = new Set([
   ...['await', 'yield', 'default'],
 ]);
 
-/** Where so many slashes that could begin a pattern did not, the rest of the text is taken for divisions. */
+/** After this many slashes that could have begun a pattern and did not, further ones count as divisions. */
 const wrongGuessesMax = 100;
 
 /** Tokens of a text that parses. Where a slash could be either, it guesses as most texts mean it. */
 export function* tokensOf(text: string): Generator<Token> {
   let at = 0;
   let previous: Token | undefined;
-  // Where a template goes on after `${…}`: the depth of braces it began at.
+  // Where a template continues after `${…}`: the depth of braces it began at.
   const templates: number[] = [];
   let depth = 0;
   // Each costs a look at the rest of its line, and lines may be as long as the text.

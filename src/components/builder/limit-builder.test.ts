@@ -40,7 +40,7 @@ test('the installer connects to the registry, and to no other port or host', asy
   assert.equal(other.requests.length, 0);
 });
 
-test('what a request may write is counted anew for each, and before the first nothing may be written', async () => {
+test('what a request may write is counted separately for each, and before the first nothing may be written', async () => {
   await using folder = await createTempFolder('writes');
   const code = `
     import fs from 'node:fs';

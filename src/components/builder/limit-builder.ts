@@ -36,9 +36,9 @@ function targetOf(given: unknown[]): string | null {
 
 /**
  * Fails writes beyond the bounds, so that a package cannot unpack to a disk full of files. `answerFd` stays open for the
- * message that says so. Answers a function that sets the bounds, and counts anew, for one request; until it is called
- * nothing may be written. That one answers a function that throws once a bound was passed: tar takes a file it cannot write
- * for a warning and goes on, so an install that ends well may have files missing.
+ * message that says so. Returns a function that sets the bounds, and resets the counts, for one request; until it is called
+ * nothing may be written. That function returns a function that throws once a bound was passed: tar takes a file it cannot write
+ * for a warning and continues, so an install that ends well may have files missing.
  */
 export function limitWrites(
   answerFd: number,

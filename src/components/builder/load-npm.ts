@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module';
 
 const own = createRequire(import.meta.url);
-/** Resolves from where arborist stands: npm's other modules are its dependencies and not ours. */
+/** Resolves from arborist's own file: npm's other modules are its dependencies and not ours. */
 const ofArborist = createRequire(own.resolve('@npmcli/arborist/package.json'));
 
 /**

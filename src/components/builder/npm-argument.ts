@@ -7,6 +7,6 @@ export const parseNpmArgument = (
 
 interface NpmArgument {
   type: string;
-  /** What an alias stands for. */
+  /** The target of an alias. */
   subSpec?: { type: string; name: string };
 }

@@ -14,7 +14,7 @@ export interface PackageNode {
   inBundle: boolean;
   package: Record<string, unknown>;
   inventory: Map<string, PackageNode>;
-  /** Of a root: its package-lock.json. */
+  /** The package-lock.json of a root. */
   meta?: { commit(): unknown; toString(): string };
 }
 

@@ -6,14 +6,14 @@ import { parsePackageSpecifier } from './package-specifier.ts';
 /** npm rewrites tarball addresses of its public registry to the configured one before it fetches them. */
 export const publicRegistry = new URL(defaultRegistry).host;
 
-/** How npm's modules reach the registry: what they are told in place of a configuration of their own. */
+/** How npm's modules reach the registry: options in place of a configuration of their own. */
 export function npmOptions(
   request: NpmRequest,
 ): Record<string, unknown> & { cache: string; preferOffline: boolean } {
   const { npm } = request;
   return {
     ...npm.credentials,
-    // Arborist wants the cacache folder itself, while npm's own setting is the folder above.
+    // Arborist expects the cacache folder itself, while npm's own setting is the folder above.
     cache: request.cache,
     registry: npm.registry,
     replaceRegistryHost: 'npmjs',

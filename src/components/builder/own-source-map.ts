@@ -10,8 +10,8 @@ const noSource = 'none:';
 const farMap = JSON.stringify({ version: 3, sources: [noSource], names: [], mappings: 'gggggQAAA' });
 
 /**
- * A file of a package, or one of ours, so that it takes no place in the map of a bundle: esbuild believes that it was
- * made from what the map says, which is nothing.
+ * A file of a package, or one of ours, so that it takes no place in the map of a bundle: esbuild then assumes that it was
+ * made from the sources of an empty map.
  */
 export function withoutMap(contents: Uint8Array): Uint8Array {
   return Buffer.concat([contents, lastComment(Buffer.from(farMap).toString('base64'))]);
@@ -19,7 +19,7 @@ export function withoutMap(contents: Uint8Array): Uint8Array {
 
 /** A file of the component's own, mapped as it is, whatever it says it was made from. */
 export function withOwnMap(text: string): string {
-  // Without one it stays as it is, so that an error at its end is told at its end.
+  // Without one it stays as it is, so that an error at its end is reported there.
   if (!text.includes('sourceMappingURL')) return text;
   return `${text}${lastComment(Buffer.from('{}').toString('base64'))}`;
 }

@@ -17,7 +17,7 @@ export interface SeenPackages {
   code: SeenCode;
 }
 
-/** A file of a package, of ours, or of the project, as esbuild is to see it; nothing outside these folders. */
+/** A file of a package, of the provided modules, or of the project, as esbuild sees it; nothing outside these folders. */
 export async function loadPackageFile(
   path: string,
   attributes: Record<string, string>,

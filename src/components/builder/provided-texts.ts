@@ -5,7 +5,7 @@ import { loadPackageFile } from './package-files.ts';
 export const importOfCreateRequire = "import { createRequire as __createRequire } from 'node:module';\n";
 
 /**
- * Our own modules, each as one text that stands apart from the component's: what they are made of costs ten times what
+ * The provided modules, each as one text apart from the component's: their sources cost ten times what
  * the component itself does, and is the same for all.
  */
 export class ProvidedTexts {

@@ -49,7 +49,7 @@ for (const [what, path, text, expected] of [
   });
 }
 
-test('a text that does not parse is told with its place', async () => {
+test('a text that does not parse is reported with its place', async () => {
   const { head, problem } = await readHead({ path: 'x.mjs', text: 'export default {\n  key: ,\n}' });
   assert.equal(head, null);
   assert.match(problem ?? '', /\(2:8\)$/);

@@ -28,7 +28,7 @@ async function normalise(path: string, text: string): Promise<string> {
   return (await transform(text, { ...options, loader: 'js' })).code;
 }
 
-/** Messages quote the text, and a word of it may be as long as the file. */
+/** Messages quote the text, and one token of it may be as long as the file. */
 const messageMax = 300;
 
 function messageOf(error: unknown): string {

@@ -5,11 +5,11 @@ import { extname, join, sep } from 'node:path';
 const entriesMax = 20_000;
 
 const place = /\b(?:__dirname|__filename)\b|\bimport\.meta\.(?:url|dirname|filename)\b/;
-/** Of files, or of modules by a name that is only made when the line runs. */
+/** Matches code that reads files, or loads modules by a name that is computed at run time. */
 const reading =
   /\b(?:readFile|readdir|createReadStream|opendir)(?:Sync)?\b|\brequire\(\s*(?:__dirname|path\b|join\(|resolve\()/;
 
-/** Extensions of what a package needs to be built, read by people, or imported: an import is followed anyway. */
+/** Extensions of files for building and documentation, and of files that are imported: an import is followed anyway. */
 const notRead = new Set(
   '.js .cjs .mjs .jsx .ts .cts .mts .tsx .map .md .markdown .json .yml .yaml .lock .flow .snap .coffee .tgz'.split(
     ' ',

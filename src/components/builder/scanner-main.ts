@@ -29,7 +29,7 @@ async function answer({ files }: ScanRequest): Promise<void> {
     const file = files[index];
     if (file === undefined || !endedEsbuild(reading)) continue;
     // esbuild ends by some texts, and takes the others that it was reading along: each is read once more, alone. It only
-    // starts again after it was told to stop.
+    // starts again after it was stopped.
     await stop();
     const again = await readInTime(file);
     readings[index] = endedEsbuild(again) ? { head: null, problem: 'it is nested too deeply' } : again;

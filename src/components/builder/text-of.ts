@@ -1,4 +1,4 @@
-/** Bytes in a JSON message or a column of text: as they are, or in base64 when they are no text. */
+/** Bytes in a JSON message or a column of text: as text, or in base64 when they are not text. */
 export interface FileContent {
   text: string;
   encoding?: 'base64';

@@ -1,7 +1,7 @@
 import { STATUS_CODES } from 'node:http';
 
 /**
- * What a component gets for `import … from '@pipedream/helpers'`: errors of HTTP answers, and lists out of what people
+ * What a component gets for `import … from '@pipedream/helpers'`: errors of HTTP answers, and lists from what users
  * type. Written here from the documented behaviour; bundled into components.
  */
 

@@ -189,7 +189,7 @@ describe('axios', () => {
     assert.deepEqual(step.exported.debug_response, { path: '/echo' });
   });
 
-  test('logs what there is no step to export to: of an app instance, of nobody, of an instance of axios', async (t) => {
+  test('logs what there is no step to export to: of an app instance, of no object, of an instance of axios', async (t) => {
     const lines: string[] = [];
     t.mock.method(console, 'log', (line: string) => lines.push(line));
     const config = { url: `${url}/echo`, headers: { 'x-a': 'b' }, debug: true };
@@ -279,7 +279,7 @@ describe('axios', () => {
     });
   });
 
-  test('tells the signer the fields of a form, as they are sent, and of no other body', async () => {
+  test('gives the signer the fields of a form, as they are sent, and of no other body', async () => {
     const form = { 'content-type': 'application/x-www-form-urlencoded; charset=utf-8' };
     const signed = async (config: object) => {
       await axios(undefined, { url: `${url}/echo`, ...config }, { oauthSignerUri: `${url}/sign`, token: {} });

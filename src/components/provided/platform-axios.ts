@@ -104,7 +104,7 @@ function tidyRequest(config: AxiosRequestConfig): AxiosRequestConfig {
 }
 
 /**
- * The query of the URL becomes params, which win over it. A key that stands several times in the URL stays there,
+ * The query of the URL becomes params, which win over it. A key that occurs several times in the URL stays there,
  * because params would write it differently (`a[]=1&a[]=2`).
  */
 function moveQueryIntoParams(config: AxiosRequestConfig): AxiosRequestConfig {
@@ -156,7 +156,7 @@ function formOf(config: AxiosRequestConfig, method: string): URLSearchParams | u
   const mayBeForm = isTyped || type === undefined || type === null;
   if (data instanceof URLSearchParams) return mayBeForm ? data : undefined;
   if (typeof data === 'string') {
-    // axios calls text a form when nobody says what it is.
+    // axios calls text a form when no content type is given.
     const isForm = isTyped || (mayBeForm && ['POST', 'PUT', 'PATCH'].includes(method));
     return isForm ? new URLSearchParams(`&${data}`) : undefined;
   }
@@ -174,7 +174,7 @@ function fieldsOf(form: URLSearchParams): Record<string, string | string[]> {
   );
 }
 
-/** Whoever checks a signature computes it from the query as they read it, and not all read `+` as a space. */
+/** A server that checks a signature computes it from the query as it reads it, and not all read `+` as a space. */
 const strictSerializer = {
   encode: (text: string) =>
     encodeURIComponent(text).replaceAll(
@@ -206,7 +206,7 @@ async function askSigner(
   }
 }
 
-/** Takes the request out of an axios error, and puts what the other side said into its message. */
+/** Takes the request out of an axios error, and puts the server's answer into its message. */
 function tidyError(step: unknown, error: unknown): unknown {
   if (!axiosNpm.isAxiosError(error)) return error;
   const { response } = error;
@@ -233,7 +233,7 @@ function tidyError(step: unknown, error: unknown): unknown {
   return error;
 }
 
-/** Bytes asked for with `responseType: 'arraybuffer'` hide what an error says: read as JSON or text. */
+/** Bytes requested with `responseType: 'arraybuffer'` hide what an error says: read as JSON or text. */
 function readableData(data: unknown): unknown {
   if (!(data instanceof ArrayBuffer) && !ArrayBuffer.isView(data)) return data;
   const text = new TextDecoder().decode(data as ArrayBuffer);
@@ -244,7 +244,7 @@ function readableData(data: unknown): unknown {
   }
 }
 
-/** Without a step (an app calls with `this`, or nobody is there to export to) it goes to the logs. */
+/** Without a step (an app calls with `this`, or there is no step to export to) it goes to the logs. */
 function exportFrom(step: unknown, name: string, value: unknown): void {
   const { export: exportValue } = asStep(step);
   const shown = cloneSafe(isStream(value) ? '[stream]' : value);

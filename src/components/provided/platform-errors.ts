@@ -1,4 +1,4 @@
-/** A mistake in how the component was configured: shown to the person who configures it, without its stack. */
+/** A mistake in how the component was configured: shown to the user who configures it, without its stack. */
 export class ConfigurationError extends Error {
   override readonly name: string = 'ConfigurationError';
   readonly exposeStack: boolean;

@@ -1,6 +1,6 @@
 import { extname } from 'node:path';
 
-/** By the extension of a name; undefined for one that nobody agrees on. */
+/** By the extension of a name; undefined for one without an agreed type. */
 export function contentTypeOf(name: string): string | undefined {
   const extension = extname(name).toLowerCase();
   return Object.hasOwn(contentTypes, extension) ? contentTypes[extension] : undefined;
@@ -12,7 +12,7 @@ export function extensionOf(contentType: string): string {
   return usual[type] ?? Object.entries(contentTypes).find(([, it]) => it === type)?.[0] ?? '';
 }
 
-/** Of types with several extensions, the one that people expect. */
+/** The usual extension of types with several ones. */
 const usual: Record<string, string> = {
   'application/octet-stream': '.bin',
   'application/xml': '.xml',
@@ -39,7 +39,7 @@ const usual: Record<string, string> = {
   'video/mpeg': '.mpeg',
 };
 
-/** The types people attach to things; anything else is left unsaid. */
+/** Common types of attachments; other files get no type. */
 const contentTypes: Record<string, string> = {
   '.3gp': 'video/3gpp',
   '.7z': 'application/x-7z-compressed',

@@ -26,8 +26,8 @@ export async function getFileStream(pathOrUrl: string): Promise<Readable> {
 }
 
 /**
- * The same with what is known about the file. The size is always known: a download whose length the server does not
- * tell is first written to a temporary file, which is gone when the stream has closed.
+ * The same with the metadata of the file. The size is always known: a download whose length the server does not
+ * send is first written to a temporary file, which is removed when the stream has closed.
  */
 export async function getFileStreamAndMetadata(
   pathOrUrl: string,
@@ -55,7 +55,7 @@ async function openLocal(pathOrUrl: string): Promise<{ stream: Readable; metadat
   return { stream: await openToRead(path), metadata };
 }
 
-/** Open already: that a file may not be read is told to who asked for it, and not to nobody while they do something else. */
+/** Resolves with an open file, so that the caller, and no unhandled event, gets the error of a file that may not be read. */
 async function openToRead(path: string): Promise<Readable> {
   const stream = createReadStream(path);
   await once(stream, 'open');

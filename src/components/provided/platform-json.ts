@@ -1,6 +1,6 @@
 /**
  * `JSON.stringify` for values that it refuses: a reference back to an ancestor becomes `"[Circular]"`, a bigint its
- * digits, and a getter or `toJSON` that throws is told as such. Returns undefined where `JSON.stringify` does.
+ * digits, and a getter or `toJSON` that throws is shown as such. Returns undefined where `JSON.stringify` does.
  */
 export function jsonStringifySafe(value: unknown, indent?: string | number): string | undefined {
   return JSON.stringify(printable(value, []), null, indent);

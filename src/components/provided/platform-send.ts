@@ -60,7 +60,7 @@ export interface SendConfigSnowflake {
   payload: string | object;
 }
 
-/** What is wrong: the field (`''`: the whole) and what stands there. */
+/** An invalid value: its field (`''`: the whole) and what was found. */
 interface Fault {
   field: string;
   value: unknown;
@@ -202,7 +202,7 @@ function checkerOf(kind: SendKind): (config: unknown) => void {
 /** Marks the error by which `$end` stops code. */
 export const END_NEEDLE = '__pd_end';
 
-/** Stops the code that calls it, by an error that carries `END_NEEDLE`. In a step, `$.flow.exit` ends the run well. */
+/** Stops the code that calls it, by an error that carries `END_NEEDLE`. In a step, `$.flow.exit` ends the run as a success. */
 export function $end(message?: string): never {
   const ended = { message, ts: new Date().toISOString() };
   throw Object.assign(new Error(message), { [END_NEEDLE]: ended });

@@ -29,7 +29,7 @@ function notImplemented(name: string): (...args: unknown[]) => never {
   };
 }
 
-/** Types that apps import; nothing of them is left when an app is bundled. */
+/** Types that apps import; they are erased when an app is bundled. */
 export type ExecuteQueryArgs = object | string;
 
 export interface ColumnSchema {

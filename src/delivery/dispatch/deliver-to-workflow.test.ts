@@ -129,7 +129,7 @@ forEachStore((fixture) => {
     );
   });
 
-  test('a new deployment, and deactivation, hold for new events once the directory was told', async () => {
+  test('a new deployment, and deactivation, apply to new events once the directory was notified', async () => {
     await using setting = await setUp(fixture.store);
     const { delivery } = setting;
     await delivery.emit(['1']);

@@ -8,7 +8,7 @@ import type { RunTrigger } from '#workflows/runs/run.ts';
 import type { AttemptOutcome } from './delivery-schedule.ts';
 import type { QueuedRuns, QueuePlace } from './queued-runs.ts';
 
-/** Runs of a workflow without a queue of its own that may wait: so many more than anybody means to have. */
+/** The number of waiting runs of a workflow without a queue of its own: more than any operator plans for. */
 const waitingMax = 100_000;
 /** Such a workflow is asked again after this. */
 const busyDelayMs = 5_000;
@@ -36,7 +36,7 @@ export interface WorkflowDeliveryOptions {
 /**
  * Delivers to a listening workflow: the delivery ends as a run of the current deployment, written in the same transaction.
  *
- * A workflow that bounds how many of its runs go on at once, or begin in a time, has them all wait in the store, whichever
+ * A workflow that limits its simultaneous runs, or the runs started per time, has them all wait in the store, whichever
  * node they come to, and begin in the order in which their events were stored. What is more than its queue takes is
  * dropped: the record of the delivery says so, and an event on `$errors`, which is on disk before it.
  */

@@ -13,17 +13,17 @@ import {
 const frontRows = 512;
 const claimMax = 256;
 const listenersPerSearch = 200;
-/** Pages of listeners in one search; the next one goes on behind them. */
+/** Pages of listeners in one search; the next search continues after them. */
 const searchPagesMax = 10;
 /** Text of events read into memory with one statement; a single one may have more. */
 const claimBytesMax = 8 * 1024 * 1024;
 
-/** Whose turn a listening source is: one node delivers to it, the one that runs it, so that it gets events in their order. */
+/** The turns of listening sources: only the node that runs a source delivers to it, so that it gets events in their order. */
 export interface ListenerTurns {
   owns(listenerId: string): boolean;
-  /** Of these, those that this node has, or could take, now. */
+  /** Returns those that this node has, or could take, now. */
   take(listenerIds: readonly string[]): Promise<Set<string>>;
-  /** Tells of those that this node has now and had not before. */
+  /** Reports the listeners that this node has now and did not have before. */
   onTaken(observer: (listenerIds: ReadonlySet<string>) => void): void;
 }
 
@@ -89,7 +89,7 @@ export class DeliveryClaims {
     return rows.filter(({ listener_id }) => !sources.has(listener_id) || own.has(listener_id));
   }
 
-  /** Of waiting deliveries, in their order, those that there is room for; lanes that get less than waits are behind. */
+  /** Chooses the waiting deliveries, in their order, that there is room for; lanes that get less than what waits are behind. */
   #choose(waiting: readonly WaitingDelivery[]): WaitingDelivery[] {
     const chosen: WaitingDelivery[] = [];
     const places = this.#lanes.places();
@@ -114,7 +114,7 @@ export class DeliveryClaims {
     return [];
   }
 
-  /** A page of listeners, going on where it stopped last time. */
+  /** A page of listeners, from where the last search stopped. */
   async #searchBehind(nowMs: number): Promise<WaitingDelivery[]> {
     const after = this.#searchAfter;
     const listeners = await listenersWithDue(this.#store.read, { nowMs, after, limit: listenersPerSearch });
@@ -123,7 +123,7 @@ export class DeliveryClaims {
     const places = this.#lanes.places();
     for (const { listener_id: listenerId, owner_id } of await this.#ofThisNode(listeners)) {
       const limit = Math.min(claimMax - chosen.length, this.#lanes.room(listenerId));
-      // Most of them belong to whoever has the front of the queue.
+      // Most of them belong to the owner at the front of the queue.
       if (limit <= 0 || !this.#lanes.hasRoomFor({ listenerId, ownerId: owner_id })) continue;
       if (this.#lanes.find(listenerId)?.isRefilling === true) continue;
       const due = await dueDeliveries(this.#store.read, { nowMs, limit, listenerId });

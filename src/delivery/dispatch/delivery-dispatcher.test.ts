@@ -63,7 +63,7 @@ forEachStore((fixture) => {
       [...bodies].sort((a, b) => a - b),
       events.map(Number),
     );
-    // Many are under way at once, but nobody overtakes those of the next claim by far.
+    // Many are under way at once, but none is far ahead of its place in the order.
     assert.ok(bodies.every((n, index) => Math.abs(n - index) < 200));
     assert.deepEqual([...new Set((await delivery.deliveries()).map(({ state }) => state))], ['delivered']);
     assert.equal(await delivery.payloads(), 0);
@@ -90,7 +90,7 @@ forEachStore((fixture) => {
     assert.deepEqual(rows, [{ lease_node: null }]);
   });
 
-  test('what a node had when it died is sent by whoever comes next, with the same webhook-id', async () => {
+  test('what a node had when it died is sent by the next node, with the same webhook-id', async () => {
     const first = await DeliveryFixture.start(fixture.store);
     await using slowly = await slowReceiver();
     const { receiver, answers } = slowly;
@@ -262,7 +262,7 @@ forEachStore((fixture) => {
         ),
       );
       const nodes = [first, ...others];
-      // Left in the store for whoever comes first, and sent by the node that emitted.
+      // Left in the store for the node that comes first, and sent by the node that emitted.
       await fixture.store.transaction(async (tx) => {
         const router = first.service.finder;
         const events = numbers(100).map((event) => ({ channel: '', event }));

@@ -41,7 +41,7 @@ export interface DeliveryCounts {
 /**
  * Sends deliveries. They come from the commit that stored their event, straight into memory while there is room, and
  * else from the store, in the order in which they are due. Promise 3: a delivery ends only by a write that says how;
- * what this process has when it dies is leased to it, and sent again by whoever comes next.
+ * what this process has when it dies is leased to it, and the next node sends it again.
  *
  * One slow receiver never holds up the others: each has a lane of its own, with bounds (`delivery-lanes.ts`).
  */
@@ -88,7 +88,7 @@ export class DeliveryDispatcher {
     clock: Clock;
     logger: Logger;
     deliverTo: (listenerId: string) => Deliver;
-    /** Whose turn listening sources are. */
+    /** The turns of listening sources. */
     turns: ListenerTurns;
     /** False for a node without the worker role: it leaves all deliveries to others. */
     sends: boolean;
@@ -184,7 +184,7 @@ export class DeliveryDispatcher {
 
   /** Takes deliveries that a commit has just stored as leased to this node. */
   take(deliveries: readonly HeldDelivery[]): void {
-    // What comes after the release stays leased to a node that is gone, and is sent by whoever comes next.
+    // What comes after the release stays leased to a node that is gone, and the next node sends it.
     if (this.#draining) return;
     const nowMs = this.#clock.now();
     const lanes = new Set<DeliveryLane>();
@@ -371,13 +371,13 @@ export class DeliveryDispatcher {
       for (const lane of this.#lanes) if (lane.queue.length > 0) this.#send(lane);
   }
 
-  /** Of a lane in trouble: others need the room, and what goes back waits in the store for its turn. */
+  /** Gives back the excess of a lane in trouble: others need the room, and the deliveries wait in the store for their turn. */
   #giveBackExcess(lane: DeliveryLane): void {
     if (this.#draining) return;
     const ids = this.#lanes.takeExcess(lane).map(({ id }) => id);
     if (ids.length === 0) return;
     this.#lanes.fallBehind(lane);
-    // At once: as soon as they are free they may come back, and are known anew.
+    // Forgotten before the release: as soon as they are free they may come back, and are then known again.
     for (const id of ids) this.#known.delete(id);
     const given = this.#leases
       .release(ids)

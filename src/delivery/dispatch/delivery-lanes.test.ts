@@ -106,7 +106,7 @@ test('a receiver is what its last answer showed, and its load moves with it', ()
 });
 
 forEachStore((fixture) => {
-  test('large events that nobody takes fill their part of the memory, and stop neither the service nor others', async () => {
+  test('large events that no receiver takes fill their part of the memory, and stop neither the service nor others', async () => {
     await using delivery = await DeliveryFixture.start(fixture.store, { lanes: eighth });
     await using slow = await hanging();
     await using receiver = await HttpReceiver.start();

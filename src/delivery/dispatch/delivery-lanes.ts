@@ -43,7 +43,7 @@ const listenerShare = 1 / 16;
 const ownerShare = 1 / 2;
 /** Maximum part of memory and requests for all listeners that are not quick. Their owners share it. */
 const slowShare = 1 / 2;
-/** A quick listener always has room for so many, however much other listeners of its owner use. */
+/** A quick listener always has room for this many, however much other listeners of its owner use. */
 const alwaysFor = { held: 4, sending: 2 };
 /**
  * A listener that does not fail always has room for one delivery, up to this part of all room. So a thousand receivers that hang neither
@@ -158,7 +158,7 @@ export class DeliveryLanes {
     return this.#share(lane?.kind ?? firstKind(listenerId)) - (lane?.held ?? 0);
   }
 
-  /** Whether one more delivery may come into memory, besides those that were `given` a place already. */
+  /** Whether one more delivery may come into memory, in addition to those that were `given` a place already. */
   hasRoomFor(
     { listenerId, ownerId }: Pick<DeliveryLane, 'listenerId' | 'ownerId'>,
     given = { ofListener: 0, ofOwner: 0, all: 0 },

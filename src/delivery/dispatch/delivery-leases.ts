@@ -7,7 +7,7 @@ import { heldBy, releaseDeliveries, releaseOrphans } from './delivery-queue-stor
 const releasedPerLook = 1_000;
 const heldLookedAt = 20_000;
 
-/** Gives back what nobody works on: what dead nodes hold, and what this one holds and does not know of. */
+/** Gives back deliveries that no node works on: those of dead nodes, and those leased to this node that it has no record of. */
 export class DeliveryLeases {
   readonly #store: Store;
   readonly #node: string;

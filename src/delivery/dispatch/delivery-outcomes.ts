@@ -13,7 +13,7 @@ import { dropPayloadsQuery } from './payload-store.ts';
 const unsettledMax = 4_096;
 const againMs = 1_000;
 
-/** What became of a delivery, on its way to the disk. */
+/** The outcome of a delivery, on its way to the disk. */
 export interface DeliveryEnd {
   listenerId: string;
   row: SettledDelivery;
@@ -23,7 +23,7 @@ export interface DeliveryEnd {
 }
 
 /**
- * Writes what became of deliveries; outcomes that arrive together are written together. One that the store does not take
+ * Writes the outcomes of deliveries; outcomes that arrive together are written together. One that the store does not take
  * is kept and written again: it is known, and asking the receiver again would be a duplicate of our making.
  */
 export class DeliveryOutcomes {
@@ -78,7 +78,7 @@ export class DeliveryOutcomes {
     this.#submit(end);
   }
 
-  /** What the store has not taken by now is sent again by whoever comes next. */
+  /** Deliveries whose outcome is not stored when this is called are sent again by the next node. */
   stop(): void {
     clearTimeout(this.#timer);
   }
@@ -134,7 +134,7 @@ function settleWrite({
           node,
           part.map(({ row }) => row),
         );
-      // What was sent was sent, whether the delivery was still this node's or not: nobody waits to learn it.
+      // What was sent was sent, whether the delivery was still this node's or not: no caller waits for the result.
       if (sent.length > 0) await store.defer(tx, settle(sent));
       await outcomes.record(
         tx,

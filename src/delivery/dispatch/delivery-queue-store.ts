@@ -74,7 +74,7 @@ export async function nextDueMs(db: Db, afterMs: number): Promise<number | undef
 
 /**
  * Leases waiting deliveries to a node and reads them, in the order given; those that another node took are missing. One
- * whose text is not there, which must not be, ends with a record: nobody is sent something else in its place.
+ * whose text is missing, which must not happen, ends with a record: nothing else is sent in its place.
  */
 export async function claimDeliveries(
   store: Store,
@@ -127,7 +127,7 @@ export async function claimDeliveries(
   });
 }
 
-/** What became of a delivery that this node has. */
+/** The outcome of a delivery that this node has. */
 export interface SettledDelivery {
   id: string;
   emit_id: string;
@@ -143,7 +143,7 @@ export interface SettledDelivery {
 }
 
 /**
- * The statement that writes what became of deliveries and gives up their leases. It answers the ids of those that this
+ * The statement that writes the outcomes of deliveries and gives up their leases. It returns the ids of those that this
  * node really held: a delivery that was cancelled, or taken over, meanwhile stays as it is.
  */
 export function settleDeliveriesQuery(
@@ -215,7 +215,7 @@ export async function heldBy(db: Db, node: string, limit: number): Promise<strin
   return rows.map(({ id }) => id);
 }
 
-/** Gives back what nodes hold that are not there any more, at most `limit`; answers how many. */
+/** Gives back the deliveries of nodes that are gone, at most `limit`; returns how many. */
 export async function releaseOrphans(
   store: Pick<Store, 'lockRows'>,
   tx: Tx,

@@ -19,7 +19,7 @@ const retryDelaysMs = [
   14 * hourMs,
 ] as const;
 
-/** Attempts of one delivery at most, until somebody has it delivered again. */
+/** Attempts of one delivery at most, until a user has it delivered again. */
 export const attemptsMax = retryDelaysMs.length + 1;
 
 /** Each wait is longer by up to this part of it, so that deliveries that failed together do not come back together. */
@@ -42,13 +42,13 @@ export interface Handover {
 export type AttemptOutcome =
   /** The listener took it. */
   | { kind: 'delivered'; attempt: AttemptRecord; handover?: Handover }
-  /** It did not, and may another time. `retryAfterMs`: not before, by its own word. */
+  /** The listener did not take it, and may later. `retryAfterMs`: the delay that it asked for. */
   | { kind: 'failed'; attempt: AttemptRecord; retryAfterMs?: number }
   /** It says that it is gone for good. */
   | { kind: 'gone'; attempt: AttemptRecord }
   /** Nothing was sent: it is over, or held, for a reason that is not the receiver's. */
   | { kind: 'not-sent'; state: DeliveryState; reason: DeliveryReason }
-  /** Nothing was sent, and nobody is to blame: later. */
+  /** Nothing was sent, and the receiver is not to blame: the attempt is made later. */
   | { kind: 'postponed'; delayMs: number };
 
 /** What follows from an outcome. */

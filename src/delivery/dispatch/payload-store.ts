@@ -20,7 +20,7 @@ export async function insertPayloads(
   for (const query of insertRows(store, payloadInsert, rows)) await store.defer(tx, query);
 }
 
-/** The statement that removes those of these texts that no delivery needs any more. */
+/** The statement that removes those of these texts that no delivery needs. */
 export function dropPayloadsQuery(store: Dialect, emitIds: readonly string[]): CompiledQuery<object> {
   return payloadTexts.query(store, emitIds.length, emitIds, () => {
     const placeholders = emitIds.map((_id, index) => store.parameter(index + 1));
@@ -31,7 +31,7 @@ export function dropPayloadsQuery(store: Dialect, emitIds: readonly string[]): C
 
 const payloadTexts = new StatementTexts();
 
-/** Removes the texts that no delivery needs any more. */
+/** Removes the texts that no delivery needs. */
 export async function dropPayloads(tx: Tx, emitIds: readonly string[]): Promise<void> {
   for (let at = 0; at < emitIds.length; at += idsPerStatement)
     await tx
@@ -48,8 +48,8 @@ const nobodyNeedsIt = `not exists (
   select 1 from deliveries where deliveries.emit_id = delivery_payloads.emit_id and deliveries.has_payload = 1)`;
 
 /**
- * Of the texts behind `after`, removes those that nobody needs: two nodes that each settled the other's last delivery
- * of an event leave such. Answers the last id looked at, undefined at the end.
+ * Of the texts after `after`, removes those that no delivery needs: two nodes that each settled the other's last delivery
+ * of an event leave such texts. Returns the last id looked at, undefined at the end.
  */
 export async function sweepPayloads(
   tx: Tx,

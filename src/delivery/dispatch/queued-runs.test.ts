@@ -29,7 +29,7 @@ async function storeRun(store: Store, options: { state?: RunState; sourceType?: 
 }
 
 forEachStore((fixture) => {
-  test('places are those that the store leaves and that nobody was given, each of many that ask at once', async () => {
+  test('places are those that the store leaves and that no run was given, each of many that ask at once', async () => {
     await storeRun(fixture.store);
     const queued = new QueuedRuns({ store: fixture.store, clock });
     const places = await Promise.all(Array.from({ length: 5 }, () => queued.admit('p_1', request)));

@@ -30,7 +30,7 @@ forEachStore((fixture) => {
     assert.equal(waiting.admit(id, 1), true);
     await waiting.counted();
     assert.equal(waiting.admit(id, 1), false, 'three wait, and one was admitted since they were counted');
-    // Of those that were admitted none waits any more.
+    // None of the admitted deliveries still waits.
     await fixture.store.transaction((tx) => tx.deleteFrom('deliveries').execute());
     nowMs += 1_000;
     assert.equal(waiting.admit(id, 1), true, 'not refused for a count that is out of date');
@@ -39,7 +39,7 @@ forEachStore((fixture) => {
     assert.equal(waiting.admit(id, 1), false);
   });
 
-  test('nobody is kept waiting while the store counts', async () => {
+  test('no caller is kept waiting while the store counts', async () => {
     const waiting = new WaitingDeliveries({ store: { read: {} as never }, max: { count: 10, bytes: 1_000 } });
     for (let n = 0; n < 100; n += 1) assert.equal(waiting.admit(`wh_${n}`, 1), true);
     await waiting.counted();

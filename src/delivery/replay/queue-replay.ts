@@ -41,7 +41,7 @@ import {
 const batchRows = 100;
 /** Replays to one listener that are not over: what they send is kept apart from the events, so it has a bound. */
 const openReplaysMax = 100;
-/** Records of replays that are over are kept for so long; each new one takes a few of those that are older with it. */
+/** How long records of ended replays are kept; each new replay removes a few older ones. */
 const keptMs = 30 * 86_400_000;
 const pruneMax = 20;
 
@@ -60,7 +60,7 @@ export interface NewReplay {
   rate: number;
 }
 
-/** A replay, and what was made of it in the transaction: to be told to `begun` after the commit. */
+/** A replay, and the deliveries that the transaction made: the caller passes it to `begun` after the commit. */
 export interface BegunReplay {
   replay: ReplayTable;
   routed: RoutedDeliveries;
@@ -73,7 +73,7 @@ export interface BegunReplay {
  * missing, and counted: `total` is more than `queued` then.
  *
  * The rate is kept by the times at which deliveries are due. Each is a new delivery of an old event, with hops 0: a
- * replay is somebody's act, and the beginning of a chain.
+ * replay is started by a user, and begins a new chain.
  */
 export class ReplayQueue {
   readonly job: JobHandler;
@@ -157,7 +157,7 @@ export class ReplayQueue {
     }
   }
 
-  /** One more batch; undefined when there is nothing to do any more. */
+  /** One more batch; undefined when nothing is left to do. */
   async #goOn(tx: Tx, id: string): Promise<BegunReplay | undefined> {
     const replay = await lockReplay(this.#store, tx, id);
     if (replay === undefined || replay.state !== 'queueing') return undefined;

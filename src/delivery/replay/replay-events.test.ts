@@ -33,7 +33,7 @@ class Setting {
   readonly clock = new TestClock();
   readonly replays: ReplayQueue;
   readonly finder: SubscriberFinder;
-  /** Listeners that were told of. */
+  /** Listeners that were reported. */
   readonly left: string[] = [];
 
   constructor(store: Store) {
@@ -388,7 +388,7 @@ forEachStore((fixture) => {
     assert.equal(await setting.jobsLeft(), 0);
   });
 
-  test('a replay that is over stays finished when somebody cancels it', async () => {
+  test('a replay that is over stays finished when a user cancels it', async () => {
     const setting = await Setting.on(fixture.store);
     await setting.emit(['a']);
     const replay = await setting.replay();

@@ -100,7 +100,7 @@ export async function readableReplay(
 
 /**
  * Ends a replay: what of it is queued or held is cancelled, with a record. One that is over stays as it is. Throws
- * `not_found`, and `forbidden` for somebody who may change neither end.
+ * `not_found`, and `forbidden` for a user who may change neither the emitter nor the listener.
  */
 export async function cancelReplay(options: ReplayOptions, caller: Caller, id: string): Promise<void> {
   const { store, clock, onJobs } = options;
@@ -117,7 +117,7 @@ export async function cancelReplay(options: ReplayOptions, caller: Caller, id: s
   onJobs();
 }
 
-/** In the transaction that ends somebody's membership: see `endSubscriptionsOfMember`. */
+/** Runs in the transaction that ends a membership: see `endSubscriptionsOfMember`. */
 export async function cancelReplaysBetween(
   store: Store,
   tx: Tx,

@@ -102,7 +102,7 @@ export async function endReplay(
 }
 
 /**
- * How many replays to a listener have something ahead of them. Those that have not any more are noted as finished, so
+ * The number of replays to a listener that still have deliveries to come. The others are marked as finished, so
  * that each is looked at once.
  */
 export async function countOpenReplays(tx: Tx, listenerId: string): Promise<number> {

@@ -19,7 +19,7 @@ import { pageOfSubscribers } from './subscription-store.ts';
 
 /**
  * Makes the deliveries of an event that has very many subscribers, a page in a transaction, and with each page the job
- * that goes on behind it. Whoever subscribes meanwhile may get the event too.
+ * that continues after it. A listener that subscribes meanwhile may get the event too.
  */
 export function fanOutHandler(options: {
   store: Store;

@@ -158,7 +158,7 @@ forEachStore((fixture) => {
       store.transaction = transaction;
     }
     assert.equal((await delivery.deliveries()).length, 12 * listeners.length);
-    // Beside that page: whoever emits, and who looks for jobs and deliveries, or says that this node lives. Twelve pages at
+    // In addition to that page: the emitters, the claims of jobs and deliveries, and the heartbeat of this node. Twelve pages at
     // once would be more.
     assert.ok(most <= 6, `${most} transactions at once`);
   });

@@ -83,7 +83,7 @@ forEachStore((fixture) => {
     assert.equal((await autoSubscriptionsOf(store.read, 'u_1')).length, 1);
   });
 
-  test('a source that triggers a workflow is a subscription, until it is none any more', async () => {
+  test('a source that triggers a workflow is a subscription, until it no longer triggers it', async () => {
     const { store } = fixture;
     await storeWorkflow(store, { ownerId: 'u_1' });
     await storeSource(store, 'dc_1');

@@ -138,7 +138,7 @@ async function requireRoom(tx: Tx, listenerOwnerId: string): Promise<void> {
     );
 }
 
-/** The subscription that is asked for, when the caller may have it. */
+/** The requested subscription, if the caller may have it. */
 export async function resolveSubscription(
   db: Db,
   caller: Caller,
@@ -176,7 +176,7 @@ export async function unsubscribe(
     event_name: eventName,
   });
   const mayEnd = between.filter((found) => isAtAnEnd(owners, found));
-  // Globs of several owners may lead to one listener: the named one, else that of the listener's owner, is meant.
+  // Globs of several owners may match one listener: the named one, else that of the listener's owner, is meant.
   const found =
     mayEnd.find(({ emitter_owner_id }) => emitter_owner_id === workspaceId) ??
     (workspaceId === undefined
@@ -294,7 +294,7 @@ export async function unsubscribeFromNew(
   await store.transaction((tx) => deleteAutoSubscription(tx, id));
 }
 
-/** In the transaction that creates an emitter: those who asked for it are subscribed from its first event on. */
+/** Runs in the transaction that creates an emitter: listeners with a matching glob are subscribed from its first event on. */
 export async function addAutoSubscriptions(
   tx: Tx,
   emitter: { id: string; ownerId: string },
@@ -314,7 +314,7 @@ export async function addAutoSubscriptions(
 }
 
 /**
- * In the transaction that removes something that emits and listens: nobody is subscribed to it, or by it, any more.
+ * Runs in the transaction that removes an emitter and listener: removes the subscriptions to it and by it.
  * What it has emitted is still delivered; what was to be delivered to it ends with a record.
  */
 export async function removeSubscriptionsOf(
@@ -338,9 +338,9 @@ export async function removeSubscriptionsOf(
 }
 
 /**
- * In the transaction that makes a source a trigger of a workflow: what the source emits comes to the workflow. Whether
- * somebody may have it so is the caller's to know. Throws CallerError `not_found` when there is no such source (any
- * more), `conflict` for one subscription too many.
+ * Runs in the transaction that makes a source a trigger of a workflow: what the source emits comes to the workflow. The
+ * caller checks the rights of the user. Throws CallerError `not_found` when there is no such source,
+ * `conflict` for one subscription too many.
  */
 export async function listenToSource(
   store: Store,
@@ -382,7 +382,7 @@ export async function stopListening(
 }
 
 /**
- * In the transaction that ends somebody's membership: between the workspace and what is their own nothing flows any more.
+ * Runs in the transaction that ends a membership: removes the subscriptions between the workspace and what the user owns.
  */
 export async function endSubscriptionsOfMember(
   store: Store,

@@ -136,7 +136,7 @@ export async function deleteSubscriptionsOf(tx: Tx, listenerId: string): Promise
   await tx.deleteFrom('auto_subscriptions').where('listener_id', '=', listenerId).execute();
 }
 
-/** Removes those that bring events of a workspace to listeners of somebody who may not see them any more. */
+/** Removes subscriptions that bring events of a workspace to listeners of a user who may no longer see them. */
 export async function deleteSubscriptionsBetweenOwners(
   tx: Tx,
   owners: { emitterOwnerId: string; listenerOwnerId: string },
@@ -211,7 +211,7 @@ export interface EmittedChannel extends EmittedTo {
   ownerId: string;
 }
 
-/** Somebody who wants the events of a channel. */
+/** A listener to the events of a channel. */
 export interface Subscriber {
   emitter_id: string;
   event_name: string;
@@ -229,9 +229,9 @@ export function globOf(emitterId: string): string {
 }
 
 /**
- * The statement that finds who wants the events of these channels, at most `limit` of them. Three places in one index
+ * The statement that finds the subscribers of these channels, at most `limit` of them. Three places in one index
  * for each channel: the emitter itself, all of its kind, all of its owner. So its cost does not grow with the number of
- * subscriptions that want something else.
+ * other subscriptions.
  */
 export function findSubscribersQuery(
   store: Dialect,

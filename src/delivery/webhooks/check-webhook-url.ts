@@ -20,7 +20,7 @@ export type UrlRule =
 
 /**
  * The URL that a webhook is stored with: parsed once (WHATWG), without its fragment, which no request carries. Throws
- * CallerError `invalid_parameter` with `details.rule`. Addresses that names stand for are never told.
+ * CallerError `invalid_parameter` with `details.rule`. Addresses that names resolve to are never revealed.
  */
 export async function checkWebhookUrl(
   text: string,
@@ -34,7 +34,7 @@ export async function checkWebhookUrl(
 /** The rules that the text alone decides. */
 export function parseWebhookUrl(text: string): URL {
   if (text.length > urlCharactersMax) throw refusal('too_long', `at most ${urlCharactersMax} characters`);
-  // The parser would leave some of them out, wherever they stand.
+  // The parser would drop some of them, wherever they are.
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is refused.
   if (/[\u0000-\u0020\u007f]/.test(text)) throw refusal('characters', 'no spaces or control characters');
   const [, protocol, rest = ''] = /^([a-z][a-z0-9+.-]*):(.*)$/i.exec(text) ?? [];

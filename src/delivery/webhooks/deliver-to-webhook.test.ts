@@ -13,7 +13,7 @@ const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
 
 forEachStore((fixture) => {
-  /** One emitter, one receiver that answers as told, and another one that always takes what it gets. */
+  /** One emitter, one receiver with scripted answers, and another one that accepts everything. */
   const start = async (answer: ReceiverScript = {}, options: DeliveryFixtureOptions = {}) => {
     const delivery = await DeliveryFixture.start(fixture.store, options);
     const receiver = await HttpReceiver.start({ answer });
@@ -207,7 +207,7 @@ forEachStore((fixture) => {
     assert.deepEqual([row?.state, row?.disabled_reason], ['disabled', 'only_failures']);
   });
 
-  test('a receiver that hangs is a failed attempt after the time it has, and holds up nobody', async () => {
+  test('a receiver that hangs is a failed attempt after the time it has, and holds up no other receiver', async () => {
     await using it = await start(() => undefined, { answerTimeoutMs: 100 });
     await it.delivery.emit(['1']);
     await it.good.waitForRequest();

@@ -12,11 +12,11 @@ import type { WebhookTarget, WebhookTargets } from './webhook-targets.ts';
 
 /** An answer that takes longer is none. */
 export const answerTimeoutMs = 15_000;
-/** Of the body of an answer, so much is kept with the attempt. */
+/** Maximum of a response body that is kept with the attempt. */
 const responseBytesMax = 1024;
-/** Of errors that trying again does not mend. */
+/** Codes of errors that a retry does not fix. */
 const sealedCodes: readonly string[] = ['sealed_value_damaged', 'wrong_encryption_key'];
-/** A webhook is disabled when all deliveries to it have failed for so long. */
+/** A webhook is disabled when all deliveries to it have failed for this long. */
 const onlyFailuresMs = 5 * 86_400_000;
 
 export interface WebhookDeliveryOptions {
@@ -44,7 +44,7 @@ export async function deliverToWebhook(
   } catch (error) {
     if (!(error instanceof UnavailableError) || !sealedCodes.includes(error.code)) throw error;
     options.logger.error({ webhook: delivery.listenerId, error: error.message }, 'webhook.secret-not-opened');
-    // Not the receiver's failure, but one that stays until somebody sees to it: with a record, and an end.
+    // Not the receiver's failure, but one that stays until an operator fixes it: it is recorded, and the delivery ends.
     const record = { at: options.clock.now(), latency_ms: 0, error: 'its signing secret cannot be opened' };
     return { kind: 'failed', attempt: record };
   }
@@ -55,7 +55,7 @@ export async function deliverToWebhook(
   try {
     await noteHealth(options, webhook, outcome);
   } catch (error) {
-    // What the receiver said counts all the same; its health is noted with the next attempt.
+    // The receiver's answer counts all the same; its health is recorded with the next attempt.
     options.targets.forget(webhook.id);
     options.logger.warn(
       { webhook: webhook.id, error: toError(error).message },

@@ -28,7 +28,7 @@ export interface WebhookOptions {
   vault: Vault;
   clock: Clock;
   policy: AddressPolicy;
-  /** What is kept in memory of a webhook (webhook-targets.ts) must be read anew. */
+  /** What is kept in memory of a webhook (webhook-targets.ts) must be read again. */
   onChange: (webhookId: string) => void;
   /** A job was queued. */
   onJobs: () => void;
@@ -41,7 +41,7 @@ export interface WebhookChanges {
   description?: string | null;
 }
 
-/** Creates a webhook; its signing secret is told here and nowhere else. Throws CallerError naming url, or `conflict`. */
+/** Creates a webhook; its signing secret is returned here only. Throws CallerError naming url, or `conflict`. */
 export async function createWebhook(
   options: WebhookOptions,
   webhook: WebhookChanges & { url: string; ownerId: string; userId: string },
@@ -100,7 +100,7 @@ export async function updateWebhook(
   });
 }
 
-/** Gives a webhook a new signing secret, told here and nowhere else; the one before it signs too until `oldUntilMs`. */
+/** Gives a webhook a new signing secret, returned here only; the previous one signs too until `oldUntilMs`. */
 export async function rotateSecret(
   options: WebhookOptions,
   id: string,
@@ -153,8 +153,8 @@ export async function removeWebhook(options: WebhookOptions, id: string): Promis
 }
 
 /**
- * Queues all dead letters since then (default: ever) whose text is kept. Answers how many
- * deliveries that is about; it happens in the background.
+ * Queues all dead letters since then (default: ever) whose text is kept. Returns the number of
+ * these deliveries; they are queued in the background.
  */
 export async function redeliverAll(
   options: WebhookOptions,

@@ -75,7 +75,7 @@ export async function deleteWebhook(tx: Tx, id: string): Promise<boolean> {
   return Number(numDeletedRows) === 1;
 }
 
-/** `setFailingSince` for many at once: a receiver that fails every other time costs nobody a commit each time. */
+/** `setFailingSince` for many at once: a receiver that fails every other time does not cost a commit each time. */
 export const noteFailingSince: BatchWrite<{ id: string; sinceMs: number | null }, boolean> = {
   name: 'note-webhook-health',
   async run(tx, notes) {
@@ -91,7 +91,7 @@ export const noteFailingSince: BatchWrite<{ id: string; sinceMs: number | null }
   },
 };
 
-/** Notes when a webhook began to fail (`sinceMs`), or that it does not any more (null). */
+/** Records when a webhook began to fail (`sinceMs`), or that it no longer fails (null). */
 export async function setFailingSince(tx: Tx, id: string, sinceMs: number | null): Promise<void> {
   let update = tx.updateTable('webhooks').set({ failing_since_ms: sinceMs }).where('id', '=', id);
   // Another node may have seen an earlier failure.

@@ -20,10 +20,10 @@ export interface WebhookTarget {
 
 /** Another process may pause a webhook or change its URL; here that shows within this time. */
 const freshMs = 5_000;
-/** Webhooks in memory; beyond that those that were loaded first are loaded anew. */
+/** Webhooks in memory; beyond that, those that were loaded first are evicted. */
 const cachedMax = 10_000;
 
-/** Webhooks as they are sent to, with their secrets opened: read once, not for each delivery. */
+/** Webhooks as the dispatcher needs them, with their secrets opened: read once, not for each delivery. */
 export class WebhookTargets {
   readonly #store: Store;
   readonly #vault: Vault;
@@ -34,7 +34,7 @@ export class WebhookTargets {
     this.#vault = options.vault;
   }
 
-  /** Undefined for one that does not exist (any more). */
+  /** Undefined for one that does not exist. */
   get(id: string): Promise<WebhookTarget | undefined> {
     const known = this.#cached.get(id);
     if (known !== undefined && (!this.#store.isShared || performance.now() - known.loadedAtMs < freshMs))

@@ -54,7 +54,7 @@ export function accountAuditRoutes(app: App, { store }: AccountAuditRouteOptions
       schema: {
         operationId: 'listAccountAudit',
         tags: ['accounts', 'addition'],
-        summary: 'Who did what with an account, newest first',
+        summary: 'The audit log of an account, newest first',
         description:
           'For who created it, while they are a member of its workspace, and for admins; after it was deleted, for admins. ' +
           'Kept for MILLRACE_AUDIT_DAYS.',
@@ -77,7 +77,7 @@ export function accountAuditRoutes(app: App, { store }: AccountAuditRouteOptions
       schema: {
         operationId: 'listWorkspaceAudit',
         tags: ['accounts', 'addition'],
-        summary: 'Who did what with the accounts of a workspace, newest first; only for its admins',
+        summary: 'The audit log of the accounts of a workspace, newest first; only for its admins',
         description: 'Also with accounts that were deleted. Kept for MILLRACE_AUDIT_DAYS.',
         params: IdParams('o_…'),
         querystring: Type.Object({

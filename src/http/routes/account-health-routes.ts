@@ -30,7 +30,7 @@ export function accountHealthRoutes(
         tags: ['accounts', 'addition'],
         summary: 'Test a connected account now, with the test request of its app',
         description:
-          '`healthy`, `error` and `checked_at` say what came of it. For who may use the account. An app without a test request ' +
+          '`healthy`, `error` and `checked_at` have the result. For users who may use the account. An app without a test request ' +
           'leaves the account as it is, and a dead account is not tested. Of MySQL, SSH and plain TCP only whether a server ' +
           'answers is tested, not the login.',
         params: IdParams('apn_…'),

@@ -19,7 +19,7 @@ const ActionRun = Type.Object({
     Type.Object({
       k: OneOf(['log', 'error']),
       ts: Type.Integer({ description: 'Epoch milliseconds' }),
-      level: Type.Optional(OneOf(logLevels, { description: 'Of log lines' })),
+      level: Type.Optional(OneOf(logLevels, { description: 'The level of a log line' })),
       msg: Type.Optional(Type.String()),
       err: Type.Optional(Type.Object({ name: Type.String(), message: Type.String(), stack: Type.String() })),
     }),
@@ -87,7 +87,7 @@ export function actionRoutes(app: App, { store, actionRunner }: ActionRouteOptio
           dynamic_props: Type.Optional(
             Type.Record(Type.String(), Type.Unknown(), {
               description:
-                'As POST /components/props answered them. Not needed: they are computed anew from configured_props',
+                'As POST /components/props answered them. Not needed: they are computed again from configured_props',
             }),
           ),
         }),

@@ -20,7 +20,7 @@ const ClientShape = Type.Object({
   client_id: Type.String({ description: 'The same as id: what the token endpoint takes' }),
   name: Type.String(),
   workspace_id: Type.String({ description: 'o_…' }),
-  user_id: Type.String({ description: 'Who made it' }),
+  user_id: Type.String({ description: 'The user who made it' }),
   secret_hint: Type.String({ description: 'The last four characters of the secret' }),
   created_at: Type.Integer(),
   secret_changed_at: Type.Integer(),

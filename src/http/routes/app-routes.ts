@@ -40,7 +40,7 @@ export function appRoutes(app: App, options: AppRouteOptions): void {
   const { store, logger, catalogue, componentCatalogue, redirectUri } = options;
   type Request = Parameters<typeof callerOf>[0] & Parameters<typeof namedWorkspace>[0];
 
-  /** Whose apps are meant: those of the workspace that is named, or of everybody the caller is. */
+  /** The owners whose apps are meant: the named workspace, or the caller and their workspaces. */
   async function ownersSeen(request: Request): Promise<string[]> {
     const caller = callerOf(request);
     const workspace = namedWorkspace(request);
@@ -219,7 +219,7 @@ function hasKinds(kinds: ReadonlySet<string> | undefined, query: ListQuery): boo
   return !asked(query.has_triggers) || kinds?.has('sources') === true;
 }
 
-/** By how well `q` fits: the name or slug itself, its beginning, a part of it, else all its words anywhere. */
+/** Ordered by how well `q` matches: the name or slug itself, its beginning, a part of it, else all its words anywhere. */
 function matching(entries: CatalogueEntry[], q: string): CatalogueEntry[] {
   const wanted = q.trim().toLowerCase();
   if (wanted === '') return entries;

@@ -58,7 +58,7 @@ export const AppWithDefinition = Type.Object({
 const ObjectOrNull = (description: string) =>
   Type.Optional(Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()], { description }));
 
-/** docs/apps.md says what stands in it; what is inside of objects is checked by parse-app.ts. */
+/** docs/apps.md describes it; the content of its objects is checked by parse-app.ts. */
 export const AppBody = Type.Object({
   slug: Type.String({ description: 'Lower case, digits, _ and -: what `app` of a component says' }),
   name: Type.String(),

@@ -26,7 +26,7 @@ const draftFields = {
     ),
   ),
   dynamic_props_id: Type.Optional(
-    Type.String({ description: 'dyp_…; need not be sent, since dynamic props are computed anew' }),
+    Type.String({ description: 'dyp_…; need not be sent, since dynamic props are computed again' }),
   ),
 };
 

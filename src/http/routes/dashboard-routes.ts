@@ -31,7 +31,7 @@ const pagePolicy =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; " +
   "manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/** Besides those of every answer. A window that connects an account at a provider has to find its way back. */
+/** Headers in addition to those of every answer. A window that connects an account at a provider has to find its way back. */
 const pageHeaders = {
   'content-security-policy': pagePolicy,
   'cross-origin-opener-policy': 'same-origin-allow-popups',

@@ -37,10 +37,10 @@ const DataStore = Type.Object({
   name: Type.String(),
   owner_id: Type.String({ description: 'u_… or o_…' }),
   user_id: Type.Union([Type.String(), Type.Null()], {
-    description: 'Who made it; null: it was made when a step first used it',
+    description: 'The user who made it; null: it was made when a step first used it',
   }),
   entries: Type.Integer({ description: 'Expired ones count until they are removed, soon after' }),
-  bytes: Type.Integer({ description: 'Of keys and values' }),
+  bytes: Type.Integer({ description: 'Size of keys and values' }),
   created_at: Type.Integer({ description: 'Epoch seconds' }),
   updated_at: Type.Integer({ description: 'Epoch seconds' }),
 });

@@ -61,7 +61,7 @@ const Delivery = Type.Object(
       }),
       { description: 'The last 20, oldest first' },
     ),
-    status: Type.Union([Type.Integer(), Type.Null()], { description: 'Of the last attempt' }),
+    status: Type.Union([Type.Integer(), Type.Null()], { description: 'The status of the last attempt' }),
     latency_ms: optionalInteger,
     next_attempt_at: optionalTime,
     created_at: Type.Integer({ description: 'Epoch seconds' }),
@@ -87,7 +87,7 @@ export interface DeliveryRouteOptions {
   delivery: { dispatcher: Pick<DeliveryDispatcher, 'leftInStore'> };
 }
 
-/** What became of events on their way to listeners. An addition. */
+/** Deliveries and their outcomes. An addition. */
 export function deliveryRoutes(app: App, options: DeliveryRouteOptions): void {
   const { store, logger, delivery } = options;
   const redelivery = {

@@ -44,7 +44,7 @@ const LogLineShape = Type.Object(
     message: Type.String(),
     error: Type.Optional(
       Type.Record(Type.String(), Type.String(), {
-        description: 'Of an error: name, message, and where they are known stack, ts and code',
+        description: 'For an error: name, message, and if known stack, ts and code',
       }),
     ),
   },

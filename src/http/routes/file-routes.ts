@@ -12,7 +12,7 @@ export interface FileRouteOptions {
 }
 
 /**
- * What signed URLs of stored files lead to. The signature is the key; a wrong one, a file that is gone and one that
+ * The routes of signed URLs of stored files. The signature is the key; a wrong one, a file that is gone and one that
  * never was are answered alike. The content comes from users: it is only downloaded, and never runs in a browser.
  */
 export function fileRoutes(app: App, { files, fileUrls }: FileRouteOptions): void {
@@ -79,7 +79,7 @@ function dispositionOf(path: string): string {
   return `attachment; filename="${plain}"; filename*=UTF-8''${encoded}`;
 }
 
-/** One range of bytes (RFC 9110, 14); several, and what is not well-formed, are as if there were none. */
+/** One range of bytes (RFC 9110, 14); several ranges, and malformed ones, count as none. */
 function wantedRange(
   request: FastifyRequest,
   size: number,

@@ -29,7 +29,7 @@ const figureFields = {
     description:
       'Within the last minute; where very many came, as many as that would be at the pace of the newest',
   }),
-  failed: Type.Integer({ description: 'Of the newest within the last hour' }),
+  failed: Type.Integer({ description: 'The number of failures among the newest within the last hour' }),
   last_at: nullable(Type.Integer(), 'Epoch seconds; null: nothing that is kept'),
 };
 const Figures = Type.Object(figureFields);
@@ -42,9 +42,9 @@ const FlowNodeShape = Type.Object({
   name: nullable(Type.String(), 'Null: all of a kind, or something of another owner'),
   state: OneOfOrNull(flowStates, { description: 'Null where the name is' }),
   health: nullable(Health, 'Null where the name is'),
-  project_id: nullable(Type.String(), 'Of a workflow'),
+  project_id: nullable(Type.String(), 'The project of a workflow'),
   emitted: nullable(Figures, 'Events on the default channel; failed: on $errors'),
-  runs: nullable(Figures, 'Of a workflow'),
+  runs: nullable(Figures, 'The runs of a workflow'),
   triggers: Type.Array(
     Type.Object({
       id: Type.String({ description: 'hi_…, ti_… or ei_…' }),
@@ -53,9 +53,9 @@ const FlowNodeShape = Type.Object({
       cron: nullable(Type.String()),
       ...figureFields,
     }),
-    { description: 'What starts runs of a workflow besides subscriptions' },
+    { description: 'What starts runs of a workflow apart from subscriptions' },
   ),
-  unhealthy_accounts: Type.Integer({ description: 'That it uses' }),
+  unhealthy_accounts: Type.Integer({ description: 'The number of unhealthy accounts that it uses' }),
   dead_letters: Type.Integer({
     description: 'Dead letters to it, among the newest 1,000 records of the owner',
   }),
@@ -111,7 +111,7 @@ export interface FlowRouteOptions {
   clock: Clock;
 }
 
-/** Additions: who emits to whom, and how much goes along there. */
+/** Additions: emitters and their listeners, and how many events flow between them. */
 export function flowRoutes(app: App, { store, clock }: FlowRouteOptions): void {
   const answers = new Map<string, { atMs: number; flow: Promise<Static<typeof Flow>> }>();
 

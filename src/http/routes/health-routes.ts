@@ -18,7 +18,7 @@ export interface HealthRouteOptions {
 /** At which level user code runs. */
 export interface SandboxView {
   level: SandboxLevel;
-  /** Why it is not the kernel level; null: it is, or another one was asked for. */
+  /** Why it is not the kernel level; null: it is, or the operator chose another one. */
   reason: string | null;
 }
 

@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import { healthStates } from '#health/health.ts';
 import { OneOf } from '#http/route-support.ts';
 
-/** Of sources, workflows, webhooks and accounts. */
+/** The health of a source, workflow, webhook or account. */
 export const Health = Type.Object(
   {
     state: OneOf(healthStates),

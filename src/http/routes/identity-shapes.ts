@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { identityRules } from '#identity/identity-rules.ts';
 
-/** Names and addresses as they may be given; the same rules for people and workspaces. */
+/** Valid names and e-mail addresses; the same rules for users and workspaces. */
 export const Username = Type.String({
   ...identityRules.username,
   description: 'Letters, digits, dot, hyphen and underscore',

@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox';
-import { type App, DataOf, OneOf } from '#http/route-support.ts';
+import { type App, callerOf, DataOf, OneOf } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
+import type { Caller } from '#identity/permissions.ts';
 import { sandboxLevels } from '#runner/confinement.ts';
 import { processStates } from '#runner/runner.ts';
 import { clockStates, jobKinds, jobStates } from '#storage/tables/job-tables.ts';
@@ -9,10 +10,13 @@ import { Health } from './health-shapes.ts';
 /** Beyond, a count says enough. */
 export const idsShownMax = 100;
 export const ownersShownMax = 100;
+export const setApartShownMax = 100;
+/** Deployments of a process that have their names beside them: a page has no room for more. */
+export const deploymentsNamedMax = 5;
 
 const InstanceShape = Type.Object({
-  version: Type.String({ description: 'Of Millrace' }),
-  node_version: Type.String({ description: 'Of Node, such as v26.1.0' }),
+  version: Type.String({ description: 'The version of Millrace' }),
+  node_version: Type.String({ description: 'The version of Node, such as v26.1.0' }),
   platform: Type.String({ description: 'Operating system and processor, such as linux x64' }),
   node: Type.String({ description: 'node_…: this process among those on the same store' }),
   now: Type.Integer({ description: 'Epoch seconds: the time that this process goes by' }),
@@ -38,7 +42,7 @@ const InstanceShape = Type.Object({
       clock: Type.Union(
         [Type.Object({ state: OneOf(clockStates), offset_ms: Type.Integer() }), Type.Null()],
         {
-          description: 'Of its machine, as in clock; null with SQLite',
+          description: 'The clock of its machine, as in clock; null with SQLite',
         },
       ),
       health: Health,
@@ -57,12 +61,12 @@ const InstanceShape = Type.Object({
   sandbox_reason: Type.Union([Type.String(), Type.Null()], {
     description: 'Why it is not the kernel level; null: it is, or another one was asked for',
   }),
-  memory_bytes: Type.Integer({ description: 'That this process takes, those of user code not counted' }),
+  memory_bytes: Type.Integer({ description: 'Memory of this process, without processes of user code' }),
   disk: Type.Union(
     [
       Type.Object({
         folder: Type.String(),
-        free_bytes: Type.Integer({ description: 'That the service may still write' }),
+        free_bytes: Type.Integer({ description: 'Bytes that the service may still write' }),
         total_bytes: Type.Integer(),
       }),
       Type.Null(),
@@ -91,7 +95,7 @@ const InstanceShape = Type.Object({
         description: 'null: it is set, and kept secret. URLs are without user, password and query',
       }),
       amount: Type.Union([Type.String(), Type.Null()], {
-        description: 'The value as people say it, such as 10 minutes or 2 GB; null: it is no amount',
+        description: 'The value with its unit, such as 10 minutes or 2 GB; null: it is no amount',
       }),
       from: OneOf(['environment', 'default']),
     }),
@@ -99,12 +103,21 @@ const InstanceShape = Type.Object({
 });
 export type Instance = Static<typeof InstanceShape>;
 
+const OwnerName = Type.Union([Type.String(), Type.Null()], {
+  description: 'Name of the user or workspace; null: a workspace of which you are not a member',
+});
+
 const ProcessesShape = Type.Object({
+  node: Type.String({ description: 'node_…: the node that answers' }),
   sandbox: OneOf(sandboxLevels, { description: 'Isolation of user code' }),
+  processes_max: Type.Integer({ description: 'Processes that this node has at once' }),
+  memory_bytes: Type.Integer({ description: 'Private memory of all processes of this node together' }),
+  memory_bytes_max: Type.Integer({ description: 'Beyond it, processes that are idle end' }),
   processes: Type.Array(
     Type.Object({
       pid: Type.Union([Type.Integer(), Type.Null()], { description: 'null: it has just been started' }),
-      owner_id: Type.String({ description: 'Whose code it runs' }),
+      owner_id: Type.String({ description: 'The owner whose code it runs' }),
+      owner_name: OwnerName,
       shared: Type.Boolean({ description: 'Other deployments of the owner may use it' }),
       state: OneOf(processStates, {
         description:
@@ -125,7 +138,8 @@ const ProcessesShape = Type.Object({
   owners: Type.Array(
     Type.Object({
       owner_id: Type.String(),
-      processes: Type.Integer({ description: 'That it has' }),
+      owner_name: OwnerName,
+      processes: Type.Integer({ description: 'The number of its processes' }),
       memory_bytes: Type.Integer({ description: 'Private memory of its processes together' }),
       delayed: Type.Integer({
         description: 'Calls that waited for a process since the start because the owner had its share',
@@ -134,16 +148,31 @@ const ProcessesShape = Type.Object({
     }),
     { description: `Shares of owners, the most refused first; ${ownersShownMax} at most` },
   ),
+  set_apart_count: Type.Integer({ description: 'Deployments that are set apart' }),
   set_apart: Type.Array(
     Type.Object({
       deployment_id: Type.String(),
       owner_id: Type.String(),
+      owner_name: OwnerName,
       reason: Type.String({ description: 'How the call ended that ended the shared process' }),
       at: Type.Integer({ description: 'Epoch seconds' }),
     }),
     {
       description:
-        'Deployments whose code ended a process that others shared, the latest first. Each has a process of its own until its code changes',
+        'Deployments whose code ended a process that others shared, the latest first. Each has a process of its own until its code changes. ' +
+        `${setApartShownMax} at most`,
+    },
+  ),
+  deployments: Type.Array(
+    Type.Object({
+      id: Type.String({ description: 'dc_… or d_…, as in deployment_ids and deployment_id' }),
+      object_id: Type.String({ description: 'dc_… or p_…: the source, or the workflow of the deployment' }),
+      name: Type.String({ description: 'The name of the source or workflow' }),
+    }),
+    {
+      description:
+        `Sources and workflows of the first ${deploymentsNamedMax} deployments of each process, and of those that are set apart, as far as ` +
+        'you may read them',
     },
   ),
 });
@@ -151,7 +180,7 @@ export type Processes = Static<typeof ProcessesShape>;
 
 export interface InstanceRouteOptions {
   viewInstance: () => Promise<Instance>;
-  viewProcesses: () => Processes;
+  viewProcesses: (caller: Caller) => Promise<Processes>;
 }
 
 /** Addition: what runs here and how it is set up, without secrets, for the admin of the instance. */
@@ -168,7 +197,7 @@ export function instanceRoutes(app: App, { viewInstance, viewProcesses }: Instan
         response: { 200: DataOf(ProcessesShape) },
       },
     },
-    async (request) => ({ data: selectFields(request, viewProcesses()) }),
+    async (request) => ({ data: selectFields(request, await viewProcesses(callerOf(request))) }),
   );
 
   app.get(

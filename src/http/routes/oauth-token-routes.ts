@@ -26,7 +26,7 @@ const open = { additionalProperties: true };
 
 /**
  * The token endpoint of OAuth 2.0 (RFC 6749, 4.4: client credentials) and token revocation (RFC 7009), with JSON bodies
- * as well as forms. Public: who asks shows the credentials of an OAuth client.
+ * as well as forms. Public: the caller sends the credentials of an OAuth client.
  */
 export function oauthTokenRoutes(app: App, { store, clock }: OAuthTokenRouteOptions): void {
   readForms(app);
@@ -121,7 +121,7 @@ function requireGrantType(grantType: string | undefined): void {
   }
 }
 
-/** A token that may do more than was asked for would be a lie, and narrower ones than all there are none. */
+/** A token with more rights than requested would be misleading, and narrower scopes than all do not exist. */
 function requireScope({ scope = '' }: TokenRequest & { scope?: string }): void {
   const asked = scope.split(' ').filter((one) => one !== '');
   if (asked.length === 0 || asked.includes(everything)) return;

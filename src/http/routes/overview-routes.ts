@@ -22,7 +22,7 @@ import type { Store } from '#storage/store.ts';
 import { Health } from './health-shapes.ts';
 
 const failingNamed = 10;
-/** Of each kind, so many that need attention are named. */
+/** Maximum of objects of each kind that are named as needing attention. */
 const troubledNamed = 10;
 
 const nullableTime = (description: string) => Type.Union([Type.Integer(), Type.Null()], { description });
@@ -121,7 +121,7 @@ export interface OverviewRouteOptions {
   eventRates: Pick<EventRates, 'sinceMs' | 'minutes' | 'failing'>;
 }
 
-/** Additions: what an operator wants to see first. */
+/** Additions: what an operator needs to see first. */
 export function overviewRoutes(app: App, { store, clock, eventRates }: OverviewRouteOptions): void {
   app.get(
     '/users/me/overview',

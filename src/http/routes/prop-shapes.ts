@@ -12,12 +12,12 @@ export const ConfigurableProp = Type.Object(
     description: Text,
     optional: Flag,
     default: Type.Optional(Type.Unknown()),
-    app: Type.Optional(Type.String({ description: 'Of type app: its slug' })),
+    app: Type.Optional(Type.String({ description: 'For the type app: its slug' })),
     options: Type.Optional(Type.Array(Type.Unknown(), { description: 'Values, or { label, value }' })),
     remoteOptions: Type.Optional(
       Type.Boolean({ description: 'The code says what it can be: POST /components/configure' }),
     ),
-    useQuery: Type.Optional(Type.Boolean({ description: 'Of remoteOptions: that can be searched' })),
+    useQuery: Type.Optional(Type.Boolean({ description: 'For remoteOptions: whether they can be searched' })),
     reloadProps: Type.Optional(
       Type.Boolean({ description: 'Its value makes other props: POST /components/props' }),
     ),
@@ -27,9 +27,11 @@ export const ConfigurableProp = Type.Object(
     disabled: Flag,
     min: Type.Optional(Type.Number()),
     max: Type.Optional(Type.Number()),
-    static: Type.Optional(Type.Unknown({ description: 'Of a timer: its schedule, which cannot be changed' })),
-    content: Type.Optional(Type.String({ description: 'Of type alert: what is shown' })),
-    alertType: Type.Optional(Type.String({ description: 'Of type alert' })),
+    static: Type.Optional(
+      Type.Unknown({ description: 'For a timer: its schedule, which cannot be changed' }),
+    ),
+    content: Type.Optional(Type.String({ description: 'For the type alert: the text' })),
+    alertType: Type.Optional(Type.String({ description: 'For the type alert: its kind' })),
   },
   { additionalProperties: true },
 );

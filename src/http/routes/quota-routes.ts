@@ -164,7 +164,7 @@ export function quotaRoutes(app: App, { store, clock, quotas }: QuotaRouteOption
       const nowMs = clock.now();
       await store.transaction(async (tx) => {
         const before = (await findOwnerQuota(tx, ownerId))?.billing_period_start_ms ?? null;
-        // Who is on the plan already stays in the period that runs. Usage is counted by day.
+        // A user who is on the plan already stays in the current period. Usage is counted by day.
         const startMs = plan === 'free' ? null : (before ?? Math.floor(nowMs / dayMs) * dayMs);
         await putOwnerQuota(
           tx,

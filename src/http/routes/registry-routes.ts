@@ -14,7 +14,7 @@ import { packageKinds } from '#storage/tables/registry-tables.ts';
 const Package = Type.Object({
   id: Type.String({ description: 'pkg_…' }),
   kind: OneOf(packageKinds),
-  name: Type.String({ description: 'Of a folder, its path where it was added' }),
+  name: Type.String({ description: 'The name of the package; for a folder, the path at which it was added' }),
   version: Type.String({ description: 'Exact; of a folder, a hash of its content' }),
   integrity: Type.String({ description: 'Subresource integrity of what was added' }),
   apps: Type.Array(Type.String(), { description: 'Slugs of the apps it has app files of' }),

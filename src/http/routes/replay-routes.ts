@@ -55,7 +55,7 @@ export const Replay = Type.Object(
     start_id: nullableString('The first event of the range; null when there is none in it'),
     end_id: nullableString('The last event of the range'),
     rate: Type.Integer({ description: 'Deliveries per second at most' }),
-    user_id: Type.String({ description: 'Who began it' }),
+    user_id: Type.String({ description: 'The user who started it' }),
     created_at: Type.Integer({ description: 'Epoch seconds' }),
     updated_at: Type.Integer({ description: 'Epoch seconds' }),
   },
@@ -64,7 +64,7 @@ export const Replay = Type.Object(
 
 /** Given in the query or in the body. */
 const parameters = {
-  listener_id: Type.Optional(Type.String({ description: 'Who gets them: wh_…, dc_… or p_…' })),
+  listener_id: Type.Optional(Type.String({ description: 'The listener: wh_…, dc_… or p_…' })),
   start_id: Type.Optional(Type.String({ description: 'This event and all later ones' })),
   end_id: Type.Optional(Type.String({ description: 'This event and all earlier ones' })),
   event_name: Type.Optional(
@@ -129,7 +129,7 @@ export function replayRoutes(app: App, options: ReplayRouteOptions): void {
             parameter: 'listener_id',
           });
         await requireNamedWorkspace(store.read, request);
-        // Of this kind: the other one has its own path.
+        // Throws unless the emitter is of this kind: the other kind has its own path.
         await emitterOf(store, kind, request, 'write');
         const startId = text('start_id');
         const endId = text('end_id');

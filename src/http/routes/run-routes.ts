@@ -135,7 +135,7 @@ export interface RunRouteOptions {
   stepTrier: StepTrier;
 }
 
-/** Runs of workflows: what people look at, and what they do with them. All additions. */
+/** Runs of workflows: reading and controlling them. All additions. */
 export function runRoutes(app: App, { store, runManager, stepTrier }: RunRouteOptions): void {
   const findOwn = async (
     request: Parameters<typeof callerOf>[0] & { params: { id: string } },
@@ -192,7 +192,7 @@ export function runRoutes(app: App, { store, runManager, stepTrier }: RunRouteOp
     },
     async (request) => {
       const run = await findOwn(request, 'read');
-      // Only now: how much there is to read would tell others that the run is there.
+      // Read only after the check of rights: the time of the query would reveal to others that the run exists.
       const steps = await stepsOfRun(store.read, run.id);
       const sends = await sendsOfRun(store.read, run.id);
       const detail = {

@@ -17,7 +17,7 @@ export interface SessionRouteOptions {
   settings: { publicUrl: string; sessionHours: number };
 }
 
-/** Additions: signing in to the dashboard. A session is the API key of a person in a cookie that no script can read. */
+/** Additions: signing in to the dashboard. A session is the API key of a user in a cookie that no script can read. */
 export function sessionRoutes(app: App, { store, clock, logger, settings }: SessionRouteOptions): void {
   const { publicUrl } = settings;
   app.post(
@@ -65,13 +65,13 @@ export function sessionRoutes(app: App, { store, clock, logger, settings }: Sess
     {
       schema: {
         operationId: 'getSession',
-        summary: 'Who this request comes from: user, API key, and until when the session lasts',
+        summary: 'The session of this request: its user, API key and end',
         tags: ['sessions', 'addition'],
         response: {
           200: DataOf(
             Type.Object({
               user_id: Type.String({ description: 'u_…; oac_… with an access token' }),
-              is_admin: Type.Boolean({ description: 'Of the instance' }),
+              is_admin: Type.Boolean({ description: 'Whether the user is the admin of the instance' }),
               key_id: Type.String({
                 description: 'key_… of the request, or that the session began with; tok_… of an access token',
               }),

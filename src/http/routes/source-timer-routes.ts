@@ -21,7 +21,7 @@ const timersMax = 100;
 /** Planned runs listed for each timer. */
 const plannedMax = 5;
 
-/** Of a row of the ledger, apart from whose timer it is. */
+/** The fields of a row of the ledger, without the owner of the timer. */
 export const tickFields = {
   planned_at: Type.Integer({ description: 'Epoch seconds' }),
   recorded_at: Type.Integer({ description: 'Epoch seconds' }),
@@ -63,7 +63,7 @@ const Timer = Type.Object({
   schedule_changed_at: Type.Integer({ description: 'Epoch seconds' }),
 });
 
-/** Additions: when a source runs by itself, and what became of each time. */
+/** Additions: the timers of a source, and the outcome of each tick. */
 export function sourceTimerRoutes(app: App, { store }: SourceTimerRouteOptions): void {
   app.get(
     '/sources/:id/ticks',
@@ -71,7 +71,7 @@ export function sourceTimerRoutes(app: App, { store }: SourceTimerRouteOptions):
       schema: {
         operationId: 'listSourceTicks',
         tags: ['sources', 'addition'],
-        summary: 'What became of each planned run of a timer source, newest first',
+        summary: 'Outcomes of the planned runs of a timer source, newest first',
         params: IdParams('dc_…'),
         querystring: PageQuery,
         response: { 200: PageOf(Tick) },

@@ -42,8 +42,8 @@ const subscriptionFields = {
   emitter_id: Type.String(),
   listener_id: Type.String(),
   event_name: Type.String({ description: 'The channel; empty for the default one' }),
-  user_id: Type.String({ description: 'Who made it' }),
-  emitter_owner_id: Type.String({ description: 'Whose emitters these are' }),
+  user_id: Type.String({ description: 'The user who made it' }),
+  emitter_owner_id: Type.String({ description: 'The owner of the emitters' }),
   created_at: Type.Integer({ description: 'Epoch seconds' }),
 };
 const Subscription = Type.Object(subscriptionFields, { additionalProperties: true });
@@ -61,7 +61,7 @@ const AutoSubscription = Type.Object(
     id: Type.String({ description: 'asub_…' }),
     event_name: Type.String(),
     listener_id: Type.String(),
-    owner_id: Type.String({ description: 'Whose new sources and workflows these are' }),
+    owner_id: Type.String({ description: 'The owner of the new sources and workflows' }),
     created_at: Type.Integer({ description: 'Epoch seconds' }),
   },
   { additionalProperties: true },
@@ -69,7 +69,7 @@ const AutoSubscription = Type.Object(
 
 const emitterId = Type.String({
   description:
-    'Whose events: dc_…, p_…, all of a kind (dc_* or p_*), or everything of an owner (o_… or u_…). dc_* and p_* are those ' +
+    'The emitters: dc_…, p_…, all of a kind (dc_* or p_*), or everything of an owner (o_… or u_…). dc_* and p_* are those ' +
     'of the owner of the listener, or of the workspace that org_id names; later ones too',
 });
 const listenerId = Type.String({ description: 'wh_…, dc_… or p_…' });

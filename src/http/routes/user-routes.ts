@@ -30,7 +30,7 @@ export interface UserRouteOptions {
   store: Store;
   clock: Clock;
   quotas: QuotaGuard;
-  /** Throws where no user besides the first may be admitted. */
+  /** Throws where only the first user may be admitted. */
   admitPerson: () => void;
 }
 
@@ -46,7 +46,7 @@ const FreeUser = Type.Object({
   orgs: Type.Array(OwnWorkspace),
 });
 
-/** Of a user for whom the admin of the instance set the plan `paid`. */
+/** The details of a user for whom the admin of the instance set the plan `paid`. */
 const PaidUser = Type.Object({
   ...userFields,
   billing_period_start_ts: Type.Integer({ description: 'Epoch seconds, 00:00 UTC' }),
@@ -58,7 +58,7 @@ const PaidUser = Type.Object({
 
 const ListedUser = Type.Object({
   ...userFields,
-  is_admin: Type.Boolean({ description: 'Of the instance' }),
+  is_admin: Type.Boolean({ description: 'Whether the user is the admin of the instance' }),
   created_at: Type.Integer(),
 });
 

@@ -43,7 +43,7 @@ const url = Type.Optional(
 );
 const name = Type.String({ maxLength: 200, description: 'What people call it' });
 const description = Type.String({ maxLength: 2000, description: 'What it is for' });
-/** What may be said of a webhook: in the query, which knows no null, */
+/** The fields of a webhook: in the query, which has no null, */
 export const textParameters = { url, name: Type.Optional(name), description: Type.Optional(description) };
 /** and in the body. */
 export const jsonParameters = {

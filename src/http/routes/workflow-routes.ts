@@ -330,7 +330,7 @@ export function workflowRoutes(app: App, options: WorkflowRouteOptions): void {
       const { id } = request.params;
       const found = await findDeployment(store.read, id);
       const deployment = await readable(store.read, callerOf(request), found, { what: 'deployment', id });
-      // A version goes with its workflow, a moment later.
+      // A version is removed a moment after its workflow.
       await readableWorkflow(request, deployment.workflow_id);
       return { data: selectFields(request, await viewDeployment(deployment)) };
     },

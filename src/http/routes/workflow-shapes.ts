@@ -89,7 +89,7 @@ export const StepInputs = Type.Array(
 /** `triggers` of a request. */
 export const TriggerInputs = Type.Array(
   Type.Object({
-    id: Type.Optional(Type.String({ description: 'Of a trigger that the workflow has' })),
+    id: Type.Optional(Type.String({ description: 'The id of an existing trigger of the workflow' })),
     type: Type.Optional(
       OneOf(triggerKinds, {
         description: 'Required without a template; with one it says that this trigger is given whole',
@@ -228,7 +228,7 @@ export const WorkflowDeployment = Type.Object(
     workflow_id: Type.String(),
     number: Type.Integer({ description: 'Counts the versions of the workflow from 1' }),
     template_id: StringOrNull,
-    user_id: Type.String({ description: 'Who deployed it' }),
+    user_id: Type.String({ description: 'The user who deployed it' }),
     owner_id: Type.String(),
     steps: Type.Array(Step),
     settings: Settings,

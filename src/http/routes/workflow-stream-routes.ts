@@ -44,7 +44,7 @@ const style: StreamStyle = {
 
 /** What `$.send.sse` sends, for every caller that knows the id of the workflow, as Pipedream does. As all streams, also below the version. */
 export function workflowStreamRoutes(app: App, options: WorkflowStreamRouteOptions): void {
-  // A workflow has so many readers, at whichever address.
+  // The readers of a workflow are counted over both URLs.
   const readers = new PublicReaders({ clock: options.clock });
   addRoute(app, options, readers, { url: '/pipelines/:id/sse', operationId: 'streamWorkflowSends' });
   addRoute(app, options, readers, {
@@ -87,7 +87,7 @@ function addRoute(
       const lastEventId =
         typeof seen === 'string' && seen !== '' ? parseEventId(seen, 'Last-Event-ID') : undefined;
       readers.check(id);
-      // A key is not asked for. One that is sent has its places, as for every other stream.
+      // No key is needed. A key that is sent uses one of its places, as with every other stream.
       if (request.caller !== null) options.streams.admit(request.caller, reply.raw);
       reply.hijack();
       // A reader that has left gets nothing more.

@@ -22,7 +22,7 @@ export function workflowTickRoutes(app: App, { store }: WorkflowTickRouteOptions
       schema: {
         operationId: 'listWorkflowTicks',
         tags: ['workflows', 'addition'],
-        summary: 'What became of each planned run of the timer triggers of a workflow, newest first',
+        summary: 'Outcomes of the planned runs of the timer triggers of a workflow, newest first',
         params: IdParams('p_…'),
         querystring: PageQuery,
         response: { 200: PageOf(WorkflowTick) },

@@ -34,7 +34,7 @@ export interface WorkspaceRouteOptions {
   store: Store;
   clock: Clock;
   quotas: QuotaGuard;
-  /** Throws where no user besides the first may be admitted. */
+  /** Throws where only the first user may be admitted. */
   admitPerson: () => void;
   /** Sources and workflows that use the account must run with what it is now. */
   onAccountChange: (accountId: string) => void;

@@ -77,7 +77,7 @@ function doesNotThrow(work: () => unknown): boolean {
   }
 }
 
-const renameMs = 50;
+const usualRenameMs = 50;
 /** To and fro, while other threads walk: the kernel begins the walk again after the first. */
 const renames = 50;
 /** Steps of the walk along the path, within the longest path there is: time for the rename to come in between. */
@@ -87,7 +87,8 @@ const steps = 1500;
  * The path leads into the own folder as it is written. A folder on it is moved one level up while the kernel walks along it, and the same
  * `..` lead out.
  */
-async function readThroughRenamed({ canary, secret }: AttackTargets, scratch: string): Promise<boolean> {
+async function readThroughRenamed(targets: AttackTargets, scratch: string): Promise<boolean> {
+  const { canary, secret, renameMs = usualRenameMs } = targets;
   try {
     const [deep, high] = [join(scratch, 'deep', 'in'), join(scratch, 'in')];
     mkdirSync(deep, { recursive: true });

@@ -16,7 +16,7 @@ export const sourceChangesMigration = {
     `insert into source_accounts (source_id, account_id, owner_id)
       select s.id, a.id, a.owner_id from sources s join accounts a on a.owner_id in (s.owner_id, s.user_id)
       where replace(s.configured_props, '"authProvisionId":"' || a.id || '"', '') <> s.configured_props`,
-    // Creations that a crash interrupted: nobody is at them, and the sweep removes them.
+    // Creations that a crash interrupted: no node continues them, and the sweep removes them.
     `update sources set change_id = 'chg_' || id, change_node = '' where state = 'deploying'`,
   ],
 };

@@ -4,7 +4,7 @@ export const laneLeasesMigration = {
   statements: [
     `create table lane_leases (lane text not null primary key, node text not null)`,
     `create index lane_leases_by_node on lane_leases (node)`,
-    // Nodes of the version before run again what they accept, whatever their roles: none of them counts as one that claims.
+    // Nodes of the previous version run what they accept, whatever their roles: none of them counts as one that claims.
     `alter table nodes add column claims integer not null default 0`,
     `create table source_replies (
       job_id text not null primary key, node text not null, reply text, created_at_ms bigint not null)`,

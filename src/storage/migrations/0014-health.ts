@@ -21,7 +21,7 @@ export const healthMigration = {
     `insert into health (subject_id, owner_id, failing, since_ms, failures, reason)
       select id, owner_id, 1, failing_since_ms, 1, 'deliveries failed before the upgrade'
       from webhooks where failing_since_ms is not null`,
-    // What waits is counted for each webhook and workflow of a page; both indexes hold nothing that is well.
+    // What waits is counted for each webhook and workflow of a page; both indexes contain nothing that is healthy.
     `create index deliveries_held on deliveries (listener_id, created_at_ms) where state = 'held'`,
     `create index runs_to_retry on runs (workflow_id, created_at_ms) where wait_kind = 'retry'`,
   ],

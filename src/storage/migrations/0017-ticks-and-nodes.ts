@@ -2,7 +2,7 @@
 export const ticksAndNodesMigration = {
   name: '0017-ticks-and-nodes',
   statements: [
-    // Ticks that are there keep null: what became of their runs was not recorded.
+    // Existing ticks keep null: the outcome of their runs was not recorded.
     `alter table ticks add column run_id text`,
     `alter table ticks add column run_state text`,
     `alter table ticks add column run_error text`,

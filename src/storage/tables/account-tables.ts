@@ -18,9 +18,9 @@ export interface AccountTable {
   grant_type: GrantType;
   /** oa_… of the OAuth client it was connected with; null for keys. */
   oauth_client_id: string | null;
-  /** JSON array of the scopes that were granted; null when nobody said. */
+  /** JSON array of the scopes that were granted; null when the provider did not say. */
   authorized_scopes: string | null;
-  /** When the access token ends; null: it does not, or nobody said. */
+  /** When the access token ends; null: it does not end, or the provider did not say. */
   expires_at_ms: number | null;
   last_refreshed_at_ms: number | null;
   /** When the token is to be refreshed; null: never by itself. */
@@ -51,7 +51,7 @@ export interface DataKeyTable {
   key_id: string;
   wrapped: string;
   created_at_ms: number;
-  /** Since when nothing is sealed with it any more; null: it may still be in use. */
+  /** Since when nothing has been sealed with it; null: it may still be in use. */
   retired_at_ms: number | null;
 }
 
@@ -59,8 +59,8 @@ export const rotationKinds = ['master', 'data'] as const;
 export type RotationKind = (typeof rotationKinds)[number];
 
 /**
- * Where the keys of this store are, or are going to. One row says which master key wraps its data keys (written by the
- * first start), and one tells of the last rotation of data keys.
+ * The rotations of the keys of this store. One row says which master key wraps its data keys (written by the
+ * first start), and one describes the last rotation of data keys.
  */
 export interface KeyRotationTable {
   kind: RotationKind;
@@ -102,7 +102,7 @@ export interface OAuthClientTable {
   updated_at_ms: number;
 }
 
-/** Somebody is connecting an account in a browser. One row from POST /accounts/connect to its end or its expiry. */
+/** A user is connecting an account in a browser. One row from POST /accounts/connect to its end or its expiry. */
 export interface ConnectFlowTable {
   id: string;
   owner_id: string;
@@ -116,7 +116,7 @@ export interface ConnectFlowTable {
   redirect_url: string | null;
   /** SHA-256 of the secret in the connect URL. */
   link_hash: string;
-  /** SHA-256 of the cookie of the browser that opened the link; null: nobody has. */
+  /** SHA-256 of the cookie of the browser that opened the link; null: the link has not been opened. */
   browser_hash: string | null;
   /** SHA-256 of the `state` at the provider; null: not sent there yet. */
   state_hash: string | null;
@@ -141,7 +141,7 @@ export const auditActions = [
 ] as const;
 export type AuditAction = (typeof auditActions)[number];
 
-/** Who did what with an account, newest last. Rows outlive the account. */
+/** The audit log of accounts, newest last. Rows outlive the account. */
 export interface AccountAuditTable {
   id: string;
   owner_id: string;
@@ -157,7 +157,7 @@ export interface AccountAuditTable {
   created_at_ms: number;
 }
 
-/** That a source, a workflow, or a component by itself was given the credentials of an account, summed up by UTC day. */
+/** How often a source, a workflow, or a component by itself got the credentials of an account, by UTC day. */
 export interface AccountUseTable {
   account_id: string;
   /** dc_…, p_…, or sc_… of a component that was configured or run by itself. */

@@ -1,4 +1,4 @@
-/** A saved component (sc_…): source text, what evaluating it told, and the bundle that runs. Rows never change. */
+/** A saved component (sc_…): source text, the result of its evaluation, and the bundle that runs. Rows never change. */
 export interface ComponentTable {
   id: string;
   owner_id: string;

@@ -4,7 +4,7 @@
  */
 export interface SubscriptionTable {
   id: string;
-  /** Whose emitters these are. */
+  /** The owner of the emitters. */
   emitter_owner_id: string;
   emitter_id: string;
   /** The channel; '' is the default one. */
@@ -55,7 +55,7 @@ export interface WebhookTable {
   disabled_at_ms: number | null;
   /** The first failure since it last took a delivery; null while it does. */
   failing_since_ms: number | null;
-  /** Undelivered deliveries whose records were removed because they were too old or too many. */
+  /** Failed deliveries whose records were removed because they were too old or too many. */
   removed_records: number;
   created_at_ms: number;
   updated_at_ms: number;
@@ -94,7 +94,7 @@ export const deliveryReasons = [
 export type DeliveryReason = (typeof deliveryReasons)[number];
 
 /**
- * One event on its way to one listener, and afterwards the record of what became of it. Written in the transaction that
+ * One event on its way to one listener, and afterwards the record of its outcome. Written in the transaction that
  * stores the event. States and their ways:
  *
  *   (new) -> queued      someone works on it, or will at `run_at_ms`; `lease_node` says which node has it in memory
@@ -176,7 +176,7 @@ export type ReplayReason = (typeof replayReasons)[number];
  *   (new) -> queueing      a job makes its deliveries
  *   (new) -> sending       all of them were made with it, or there are none
  *   queueing -> sending    the last of them was made
- *   sending -> finished    none of them is queued or held any more; noted when somebody looks, so `sending` may mean this
+ *   sending -> finished    none of them is queued or held; written when the replay is read, so `sending` may mean this
  *   queueing, sending -> cancelled   by a user, or because its emitter or listener is gone: `reason` says which
  */
 export interface ReplayTable {

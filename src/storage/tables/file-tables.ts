@@ -2,7 +2,7 @@
 export interface FileTable {
   id: string;
   owner_id: string;
-  /** Whose folder it is in: `upload`, `files` or the id of a stash. */
+  /** The folder of the file: `upload`, `files` or the id of a stash. */
   folder: string;
   /** Unique in its folder, among complete files. */
   path: string;
@@ -11,7 +11,7 @@ export interface FileTable {
   size: number;
   /** Hex SHA-256 of the content; '' while chunks come in. */
   sha256: string;
-  /** 0 while chunks come in, and once it was replaced or deleted: not there for whoever looks for the path. */
+  /** 0 while chunks come in, and once it was replaced or deleted: look-ups by path do not find it. */
   complete: number;
   /** From then on it is gone, and its rows are removed; null: never. Of an unfinished upload: unless more comes in. */
   expires_at_ms: number | null;

@@ -15,10 +15,10 @@ export interface IdempotencyKeyTable {
   request_digest: string;
   /** How the request was answered (idempotency/kept-answer.ts); null: not yet. A reply of user code is sealed. */
   answer: string | null;
-  /** Of the reply that is kept, body and headers, before it was sealed; else 0. */
+  /** Size of the stored reply, body and headers, before it was sealed; 0 without one. */
   answer_bytes: number;
   created_at_ms: number;
-  /** The node that carries out a request to the API; '': none does any more, and the outcome is unknown. Null for endpoints. */
+  /** The node that carries out a request to the API; '': no node carries it out, and the outcome is unknown. Null for endpoints. */
   node: string | null;
   /** What the caller of the API was allowed to do then (identity/kept-rights.ts), as JSON. Null for endpoints. */
   rights: string | null;

@@ -14,14 +14,14 @@ export interface ApiKeyTable {
   user_id: string;
   name: string;
   key_hash: string;
-  /** Last four characters, for people to tell keys apart. */
+  /** Last four characters, by which users recognise the key. */
   key_hint: string;
   created_at_ms: number;
   last_used_at_ms: number | null;
   revoked_at_ms: number | null;
 }
 
-/** Somebody who signed in to the dashboard with an API key (ses_…). It ends with the key, or when its time is over. */
+/** The session of a user who signed in to the dashboard with an API key (ses_…). It ends with the key, or when its time is over. */
 export interface SessionTable {
   id: string;
   key_id: string;
@@ -38,7 +38,7 @@ export interface SessionTable {
 export interface ApiClientTable {
   id: string;
   workspace_id: string;
-  /** Who made it; it stays when they leave. */
+  /** The user who made it; it stays when they leave. */
   user_id: string;
   name: string;
   secret_hash: string;
@@ -110,9 +110,9 @@ export interface OwnerQuotaTable {
   credits: number | null;
   compute_ms: number | null;
   invocations: number | null;
-  /** 1: what goes beyond is refused; 0: it is not; null: as the setting says. */
+  /** 1: use beyond the quota is refused; 0: it is not; null: as in the setting. */
   enforced: number | null;
-  /** Of processes of user code on a node; null: only the share of the instance. */
+  /** Maximum of processes of user code on a node; null: only the share of the instance. */
   processes_max: number | null;
   memory_mb_max: number | null;
   /** Set for a user on the paid plan: start of the billing period; null: free. */

@@ -37,13 +37,13 @@ export interface JobTable {
   state: JobState;
   run_at_ms: number;
   attempts: number;
-  /** Its node died under it so often since it last made progress; whatever the reason was. */
+  /** How often its node died under it since it last made progress, for whatever reason. */
   losses: number;
   /** So often there is evidence that it is at fault: it failed, its sandbox died, or its node died while it ran there alone. */
   blames: number;
   /** 1: nothing else has begun on its node since this one began. */
   alone: number;
-  /** Who runs it; of a quarantined job who has still to tell of it; null: nobody. */
+  /** The node that runs it; for a quarantined job, the node that has still to report it; null: none. */
   lease_node: string | null;
   /** JSON text, by kind (jobs/job-kinds.ts). */
   payload: string;
@@ -64,7 +64,7 @@ export interface NodeTable {
 /**
  * `synchronized`: the clock of this machine agrees with that of the database. `corrected`: it does not, and only the
  * correction makes the due times of this node right. `unreliable`: it is so far off that something is broken, and
- * nobody can say which of the two clocks is right.
+ * which of the two clocks is right is unknown.
  */
 export const clockStates = ['synchronized', 'corrected', 'unreliable'] as const;
 export type ClockState = (typeof clockStates)[number];

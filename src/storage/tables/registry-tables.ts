@@ -6,7 +6,7 @@ export interface RegistryPackageTable {
   /** pkg_… */
   id: string;
   kind: PackageKind;
-  /** Of npm, the package's; of a folder, its path where it was added. */
+  /** The name of an npm package, or the path of a folder at which it was added. */
   name: string;
   /** Exact; of a folder, a hash of its content. */
   version: string;
@@ -18,7 +18,7 @@ export interface RegistryPackageTable {
   problems: string;
   files: number;
   bytes: number;
-  /** Who added it; null: by the command line. */
+  /** The user who added it; null: the command line. */
   user_id: string | null;
   created_at_ms: number;
 }

@@ -30,18 +30,18 @@ export interface SourceTable {
   before_change: string | null;
   /** Key of the HTTP endpoint, null for sources without one. */
   endpoint_key: string | null;
-  /** Runs under way at once on each node; 1: one after another over all nodes, each sees the state of the one before. */
+  /** Maximum of simultaneous runs on each node; 1: one after another over all nodes, each sees the state of the one before. */
   concurrency: number;
   /** 1: its code runs in a process that no other code of the owner shares. */
   isolated: number;
-  /** Grows with every change of code or props: for another revision the code is evaluated anew. */
+  /** Grows with every change of code or props: code is evaluated again for another revision. */
   revision: number;
   created_at_ms: number;
   updated_at_ms: number;
 }
 
 /**
- * Accounts that a source uses, each put in by somebody who may use it. The owner is that of the account: a run opens
+ * Accounts that a source uses, each added by a user who may use it. The owner is that of the account: a run opens
  * accounts of the source's owner and of these.
  */
 export interface SourceAccountTable {
@@ -66,9 +66,9 @@ export interface SourceApphookTable {
   owner_id: string;
   /** Slug. */
   app: string;
-  /** As the component says it; `*` stands for any text. */
+  /** As in the component; `*` matches any text. */
   event_name: string;
-  /** What it is looked up by: the name or, of one with `*`, what stands before the first one, with it. */
+  /** The key of the look-up: the name or, if it has a `*`, its part up to and including the first one. */
   lookup: string;
 }
 
@@ -98,7 +98,7 @@ export type LedgerOutcome = (typeof ledgerOutcomes)[number];
 export const tickRunStates = ['started', 'succeeded', 'failed'] as const;
 export type TickRunState = (typeof tickRunStates)[number];
 
-/** The schedule ledger: what became of each planned tick. */
+/** The schedule ledger: the outcome of each planned tick. */
 export interface TickTable {
   /** dc_… or p_… */
   subject_id: string;
@@ -109,11 +109,11 @@ export interface TickTable {
   outcome: LedgerOutcome;
   /** In words: by how much it was late, or why nothing ran. */
   reason: string | null;
-  /** How many planned ticks this row stands for (missed while the service was down: one row). */
+  /** How many planned ticks this row represents (missed while the service was down: one row). */
   ticks: number;
   /** The run of a workflow (its outcome is in `runs`); null for sources. */
   run_id: string | null;
-  /** Of a source, or `started` of a workflow; null: the tick has no run, or is older than this column. */
+  /** The state of a source's run, or `started` for a workflow; null: the tick has no run, or is older than this column. */
   run_state: TickRunState | null;
   /** Why the run failed, without secrets. */
   run_error: string | null;

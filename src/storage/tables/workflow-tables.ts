@@ -16,7 +16,7 @@ export interface WorkflowTable {
   updated_at_ms: number;
 }
 
-/** One version of a workflow (d_…). Written once, never changed, but that secrets in it are sealed anew. */
+/** One version of a workflow (d_…). Written once and never changed, except that its secrets are resealed. */
 export interface DeploymentTable {
   id: string;
   workflow_id: string;
@@ -44,7 +44,7 @@ export interface DeploymentComponentTable {
 }
 
 /**
- * Accounts that the steps of a deployment use, each put in by somebody who may use it. A run opens accounts of the
+ * Accounts that the steps of a deployment use, each added by a user who may use it. A run opens accounts of the
  * workflow's owner and of these owners.
  */
 export interface DeploymentAccountTable {
@@ -69,13 +69,13 @@ export interface TriggerTable {
   key: string | null;
   /** http: 1 when the reply is `$.respond`. */
   custom_response: number;
-  /** http: JSON, sealed: the bearer token that callers must send; null: anybody may call. */
+  /** http: JSON, sealed: the bearer token that callers must send; null: no token is needed. */
   auth: string | null;
   interval_seconds: number | null;
   cron: string | null;
   /** IANA zone of `cron`. */
   timezone: string;
-  /** source: 1 when the source was created with the workflow, and goes with it. */
+  /** source: 1 when the source was created with the workflow, and is removed with it. */
   owned: number;
   schedule_changed_at_ms: number;
   created_at_ms: number;
@@ -84,7 +84,7 @@ export interface TriggerTable {
 
 /**
  * A template (tch_…): a definition without accounts and secrets. The id is made from the content, so the same
- * definition has the same id; whoever knows it may use it. A row per owner who made it.
+ * definition has the same id; any user who knows it may use the template. A row per owner who made it.
  */
 export interface TemplateTable {
   id: string;
@@ -120,7 +120,7 @@ export type WaitKind = (typeof waitKinds)[number];
 /**
  * One execution of a workflow for one event. States and what moves them: runs/run-states.md. While the state is
  * not terminal there is exactly one job `run_workflow` with the id of the run: it holds the lease, and the time at which
- * a waiting run goes on.
+ * a waiting run continues.
  */
 export interface RunTable {
   /** Time-ordered, 27 base62 characters; `steps.trigger.context.id`. */
@@ -129,7 +129,7 @@ export interface RunTable {
   workflow_id: string;
   deployment_id: string;
   state: RunState;
-  /** What started it: hi_, ti_, ei_, dc_ or p_ id; null: a person. */
+  /** What started it: hi_, ti_, ei_, dc_ or p_ id; null: a user. */
   emitter_id: string | null;
   source_type: RunSourceType;
   /** JSON text: `steps.trigger.event`. */
@@ -201,7 +201,7 @@ export interface RunResumeTable {
   run_id: string;
   owner_id: string;
   position: number;
-  /** Of the step, as in `RunStepTable`: each try has links of its own. */
+  /** The try of the step, as in `RunStepTable`: each try has links of its own. */
   try: number;
   kind: LinkAction;
   /** JSON of the request; null once the run has it. */
@@ -209,14 +209,14 @@ export interface RunResumeTable {
   created_at_ms: number;
 }
 
-/** Of `$.send`. */
+/** The kinds of `$.send`. */
 export const sendKinds = ['http', 'email', 's3', 'sse', 'emit'] as const;
 export type SendKind = (typeof sendKinds)[number];
 
 export const sendStates = ['queued', 'sent', 'failed'] as const;
 export type SendState = (typeof sendStates)[number];
 
-/** What a run sends when it has ended (`$.send.http`, `email`, `s3`, `sse`), and what became of it. */
+/** What a run sends when it has ended (`$.send.http`, `email`, `s3`, `sse`), and the outcome. */
 export interface RunSendTable {
   run_id: string;
   number: number;

@@ -83,7 +83,7 @@ forEachStore((fixture) => {
     assert.deepEqual(await size(), { entries: 2, bytes: 1 + 5 + 5 + 2 });
   });
 
-  test('an entry is not seen any more when its ttl is over, and is pruned', async () => {
+  test('an entry is no longer visible when its ttl is over, and is pruned', async () => {
     const { store, clock, hostCall, get, list, size } = await setUp();
     await hostCall('set', { key: 'short', ttl: 10 }, '1');
     await hostCall('set', { key: 'long', ttl: 10 }, '2');

@@ -33,7 +33,7 @@ export function dataStoreHostCalls(options: {
   return async (ownerId, hostCall) => {
     const { store: named } = hostCall.header;
     if (named !== undefined && named !== null && named !== '') {
-      // PostgreSQL cannot be asked for a text with a NUL, nor for what others write in the same batch.
+      // PostgreSQL refuses a text with a NUL, and with it the whole batch.
       if (typeof named !== 'string' || named.includes('\0'))
         throw notFound('data store', String(named), 'store');
       return answer({ ownerId, storeId: named, isOwn: false }, hostCall);
@@ -60,7 +60,7 @@ export function dataStoreHostCalls(options: {
     { header, body }: HostCall,
   ): Promise<HostCallAnswer> {
     const nowMs = clock.now();
-    // Writes look whose the store is when they write, not before: those asked for together keep their order.
+    // Writes check the owner of the store when they write, not before, so that writes that were requested together keep their order.
     switch (header.op) {
       case 'set': {
         const value = checkValue(body.toString('utf8'));

@@ -4,9 +4,9 @@ import { bytesText, countText } from '#lib/units.ts';
 export const storesPerOwnerMax = 100;
 /** In all stores of an owner. */
 export const entriesPerOwnerMax = 100_000;
-/** Of a key, in UTF-16 units: with three bytes each far below what an index of PostgreSQL takes. */
+/** Maximum length of a key in UTF-16 units: even at three bytes each it fits an index of PostgreSQL. */
 export const keyCharactersMax = 512;
-/** Of a value as JSON text: 1 MB. Less than the 1,048,576 bytes of one answer to user code, so that it fits with its key. */
+/** Maximum size of a value as JSON text: 1 MB. This is less than the 1,048,576 bytes of one answer to user code, so that it fits with its key. */
 export const valueBytesMax = 1_000_000;
 /** The longest an entry may be asked to live; longer than that is for ever. */
 const ttlSecondsMax = 100 * 365 * 86_400;

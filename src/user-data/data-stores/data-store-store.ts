@@ -14,7 +14,7 @@ export const dataStoreColumns = [
 ] as const;
 
 export async function findDataStore(db: Db, id: string): Promise<DataStoreTable | undefined> {
-  // Ids stand in props too. PostgreSQL cannot be asked for a text with a NUL.
+  // Ids come from props too, and PostgreSQL refuses a text with a NUL.
   if (id.includes('\0')) return undefined;
   return db.selectFrom('data_stores').select(dataStoreColumns).where('id', '=', id).executeTakeFirst();
 }

@@ -4,7 +4,7 @@ import { PeriodicTask } from '#lib/periodic-task.ts';
 import type { Store } from '#storage/store.ts';
 import { pruneEntries } from './manage-data-stores.ts';
 
-/** Nobody sees an expired entry; this only gives its room back. */
+/** An expired entry is already invisible; pruning only frees its space. */
 const intervalMs = 10_000;
 /** In one transaction. */
 const batchRows = 200;

@@ -19,7 +19,7 @@ export const defaultStoreName = 'default';
 /** Entries deleted in one transaction: the store's writer is never held for long. */
 const batchRows = 500;
 
-/** Whose it is to be. `userId`: who made it; '' when the service did. */
+/** The owner of a new data store. `userId`: the user who made it; '' when the service did. */
 export interface DataStoreOwner {
   ownerId: string;
   userId: string;
@@ -60,7 +60,7 @@ export async function defaultDataStore(
   return store.transaction(async (tx) => {
     const row = newRow(owner, defaultStoreName, clock.now());
     if (await insertDataStore(tx, row)) return row;
-    // Somebody else made it meanwhile.
+    // Another request made it meanwhile.
     return (await find(tx)) ?? row;
   });
 }
@@ -96,7 +96,7 @@ async function clearSome(store: Pick<Store, 'lockRows'>, tx: Tx, id: string, now
   return entries;
 }
 
-/** Removes a store with all that is in it. Most of that goes before, so that the last transaction is a short one. */
+/** Removes a store with all its entries. Most of them are removed before, so that the last transaction is a short one. */
 export async function removeDataStore(
   store: Pick<Store, 'transaction' | 'lockRows'>,
   id: string,
@@ -125,7 +125,7 @@ export async function pruneEntries(
     for (const [id, row] of await lockDataStores(store, tx, [...expired.keys()])) {
       const { entries, bytes } = await deleteExpired(tx, id, expired.get(id) ?? [], nowMs);
       pruned += entries;
-      // Nobody changed the store: it keeps the time of its last change.
+      // No user changed the store, so it keeps the time of its last change.
       if (entries > 0) await resizeDataStore(tx, id, { entries: -entries, bytes: -bytes }, row.updated_at_ms);
     }
     return pruned;

@@ -7,7 +7,7 @@ import { entriesPerOwnerMax } from './data-store-limits.ts';
 import { lockDataStores, resizeDataStore, sizesOfOwners } from './data-store-store.ts';
 import { deleteEntries, putEntries, readHeads, setExpiry } from './entry-store.ts';
 
-/** One change of an entry, by its store and key; a store of somebody else than `ownerId` is unknown. */
+/** One change of an entry, by its store and key; a store of another owner than `ownerId` is unknown. */
 export type EntryWrite = { storeId: string; ownerId: string; key: string; nowMs: number } & (
   | { kind: 'set' /** JSON text. */; value: string; expiresAtMs: number | null }
   | { kind: 'set_ttl'; expiresAtMs: number | null }
@@ -22,7 +22,7 @@ export type EntryWriteResult =
 
 /**
  * Writes entries of data stores: for many callers in one transaction, in a constant number of statements for `set` and
- * `delete`, in the order in which they were asked for. What a store holds is counted in the same transaction, so that a
+ * `delete`, in the order of the requests. What a store holds is counted in the same transaction, so that a
  * bound costs no count of rows. On PostgreSQL two stores of one owner that grow at the same moment may pass the
  * bound by what one batch brings.
  */
@@ -68,7 +68,7 @@ interface Size {
 interface Entry {
   storeId: string;
   key: string;
-  /** undefined: there is none (any more). */
+  /** undefined: there is none. */
   now: { bytes: number; expiresAtMs: number | null; createdAtMs: number } | undefined;
   wasStored: boolean;
   /** JSON text, when a write of this batch set it. */
@@ -119,7 +119,7 @@ class EntryBatch {
       return { written: false, reason: 'unknown' };
     const entry = this.#entry(write.storeId, write.key);
     const before = entry.now;
-    // One whose time is over is stored still, but nobody sees it.
+    // An expired entry is still stored, but invisible.
     const existed = before !== undefined && (before.expiresAtMs === null || before.expiresAtMs > write.nowMs);
     switch (write.kind) {
       case 'set': {

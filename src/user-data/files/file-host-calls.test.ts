@@ -59,7 +59,7 @@ describe('what code asks of file stores', () => {
       await assert.rejects(hostCall('read', { path: 'a.txt' }), { code: 'not_found' });
     });
 
-    test('a listing that does not fit one answer goes on where it ended', async () => {
+    test('a listing that does not fit one answer continues where it ended', async () => {
       const { hostCall, write } = asker();
       const paths = Array.from({ length: 40 }, (_, i) => `${'p'.repeat(900)}-${String(i).padStart(3, '0')}`);
       for (const path of paths) await write(path, '');

@@ -13,7 +13,7 @@ const readBytesMax = 1024 * 1024;
 const listPage = 500;
 /** Characters of paths in one answer to `list`: it travels as a header, which is not for much. */
 const listCharactersMax = 16_384;
-/** Unfinished uploads of one owner in this process, and of all owners: each may hold 1 MB. The longest idle goes first. */
+/** Unfinished uploads of one owner in this process, and of all owners: each may hold 1 MB. The one that is idle the longest is dropped first. */
 const uploadsPerOwnerMax = 32;
 const uploadsMax = 256;
 /** A step is over long before that; its process may have ended in the middle of an upload. */
@@ -99,7 +99,7 @@ class FileHostCalls {
     const last = Math.min(offset + length, file.size) - 1;
     const chunks: Uint8Array[] = [];
     for await (const chunk of this.#files.read(file, { first: offset, last })) chunks.push(chunk);
-    // With the etag whoever reads piece by piece sees that the file was replaced in between.
+    // By the etag a caller that reads piece by piece sees that the file was replaced in between.
     return { header: { size: file.size, etag: file.sha256 }, body: Buffer.concat(chunks) };
   }
 
@@ -186,7 +186,7 @@ function wholeNumber(header: Record<string, unknown>, name: string, otherwise: n
   throw new CallerError('invalid_parameter', `${name}: expected a whole number from 0`, { parameter: name });
 }
 
-/** What goes into a response header later: one line of visible characters, else none in particular. */
+/** The value of a later response header: one line of visible characters, else no particular type. */
 export function contentTypeOf(given: unknown): string {
   if (
     typeof given === 'string' &&

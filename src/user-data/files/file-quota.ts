@@ -3,7 +3,7 @@ import { bytesText, countText } from '#lib/units.ts';
 import type { Db } from '#storage/store.ts';
 import { usageOfOwner } from './file-store.ts';
 
-/** Counted for every file besides its bytes: what its row takes, so that empty files have a bound too. */
+/** Counted for every file in addition to its bytes: the size of its row, so that empty files have a bound too. */
 const fileOverheadBytes = 1024;
 /** Unfinished files of one owner, those that were replaced a moment ago among them. */
 const unfinishedMax = 10_000;

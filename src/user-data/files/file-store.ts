@@ -33,7 +33,7 @@ export async function insertChunk(tx: Tx, chunk: FileChunkTable): Promise<void> 
   await tx.insertInto('file_chunks').values(chunk).execute();
 }
 
-/** Notes progress of an upload; false when it is not there any more. */
+/** Records progress of an upload; false when the upload no longer exists. */
 export async function growUpload(
   tx: Tx,
   upload: { id: string; size: number; expiresAtMs: number; nowMs: number },
@@ -49,7 +49,7 @@ export async function growUpload(
   return Number(numUpdatedRows) === 1;
 }
 
-/** Makes an upload the file at its path; false when it is not there any more. The path must be free. */
+/** Makes an upload the file at its path; false when the upload no longer exists. The path must be free. */
 export async function completeUpload(
   tx: Tx,
   upload: { id: string; size: number; sha256: string; expiresAtMs: number | null; nowMs: number },
@@ -177,7 +177,7 @@ export async function expiredFiles(db: Db, nowMs: number, limit: number): Promis
 
 /**
  * Removes up to `chunks` chunks of an expired file, and its row with the last of them. `more`: something is left. An
- * upload that went on in the meantime is left alone.
+ * upload that continued in the meantime is left alone.
  */
 export async function removeExpired(
   store: Pick<Store, 'lockRows'>,

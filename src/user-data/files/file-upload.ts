@@ -17,11 +17,11 @@ import {
 
 /** Bytes of a chunk, which is a row: little enough to pass through memory, enough that few are needed. */
 export const chunkBytes = 1024 * 1024;
-/** An upload without data for so long is deleted. */
+/** An upload without data for this long is deleted. */
 export const uploadIdleMs = 60 * 60 * 1000;
 /** How long readers that began before a file was replaced or deleted can continue. */
 export const replacedMs = 60 * 1000;
-/** After so many bytes of an upload the owner's room is looked at again: others may have used it up meanwhile. */
+/** After this many bytes of an upload the owner's free space is checked again: other uploads may have used it meanwhile. */
 const roomCheckBytes = 64 * 1024 * 1024;
 /** Maximum tries to finish a file while other uploads finish at the same path. */
 const finishTries = 30;

@@ -5,11 +5,11 @@ import type { Clock } from '#lib/clock.ts';
 export const urlLifetimeMs = 30 * 60 * 1000;
 
 /**
- * Makes and checks URLs that whoever has them may read one file with, for half an hour:
+ * Makes and checks URLs whose holder may read one file for half an hour:
  * `{public_url}/files/<file id>?expires=<epoch s>&signature=<hex>`.
  *
  * The key is derived from the master key: every process has that one already, so each checks what another signed; it
- * is not in the database, so a copy of the store lets nobody sign; and there is nothing more to keep or to lose.
+ * is not in the database, so a copy of the store is not enough to sign; and there is no further key to keep or to lose.
  */
 export class FileUrls {
   readonly #key: Uint8Array;
@@ -28,7 +28,7 @@ export class FileUrls {
     return `${this.#publicUrl()}/files/${fileId}?expires=${expires}&signature=${signature}`;
   }
 
-  /** Whether this is a URL of ours and its time has not passed. */
+  /** Whether the signature is valid and its time has not passed. */
   accepts(fileId: string, expires: unknown, signature: unknown): boolean {
     if (typeof expires !== 'string' || !/^\d{1,12}$/.test(expires)) return false;
     if (typeof signature !== 'string' || !/^[0-9a-f]{64}$/.test(signature)) return false;

@@ -10,7 +10,7 @@ const batchFiles = 50;
 /** Chunks (of 1 MB) deleted in one transaction: a purge must never hold the store's one writer for long. */
 const batchChunks = 16;
 
-/** Removes what nobody can read any more: expired, replaced, deleted and abandoned files, a little at a time. */
+/** Removes unreadable content: expired, replaced, deleted and abandoned files, a little at a time. */
 export class FilePruner {
   readonly #store: Store;
   readonly #clock: Clock;

@@ -77,7 +77,7 @@ describe('stored files', () => {
       const now = await upload.finish();
       assert.equal((await files.find(target('report')))?.id, now.id);
       assert.equal(await files.findById(old.id), undefined);
-      // Who began to read the old one may end.
+      // A reader of the old one may finish.
       assert.equal((await contentOf(files, old)).toString(), 'old');
       clock.step(replacedMs + 1);
       await pruner.prune();
@@ -113,7 +113,7 @@ describe('stored files', () => {
       assert.deepEqual([await rowCount('files'), await rowCount('file_chunks')], [0, 0]);
     });
 
-    test('that nobody goes on uploading are removed after a while, and cannot be finished then', async () => {
+    test('whose upload does not continue are removed after a while, and cannot be finished then', async () => {
       const { files, clock, pruner } = partsOf(fixture);
       const upload = await files.begin(target('slow'));
       await upload.append(Buffer.alloc(mb));

@@ -24,7 +24,7 @@ export interface ByteRange {
  * 1 MB: any process reaches it, a backup of the store has it, and memory stays flat whatever the size. Promises:
  * - a file is seen whole or not at all, and a new one takes the place of the old one in one moment;
  * - what was acknowledged is on disk;
- * - nobody reads past the end of its time, though its rows may still be there.
+ * - an expired file cannot be read, though its rows may still be there.
  */
 export class StoredFiles {
   readonly #store: Store;
@@ -84,7 +84,7 @@ export class StoredFiles {
     return this.#store.transaction((tx) => retireFile(tx, place, nowMs + replacedMs));
   }
 
-  /** The bytes of a range within the file, a chunk at a time. Throws CallerError `not_found` when it goes meanwhile. */
+  /** The bytes of a range within the file, a chunk at a time. Throws CallerError `not_found` when it is removed meanwhile. */
   async *read(file: Pick<FileRow, 'id'>, range: ByteRange): AsyncGenerator<Uint8Array, void, undefined> {
     for (let at = range.first; at <= range.last; ) {
       const number = Math.floor(at / chunkBytes);

@@ -6,7 +6,7 @@ import { join, relative } from 'node:path';
 
 /** A build takes about two seconds; one that takes this long on a busy machine does not end. */
 const buildTimeoutMs = 120_000;
-/** Of what the build said when it failed, the end is kept. */
+/** The last characters of a failed build's output that are kept. */
 const saidMax = 4_000;
 
 export interface PagesProject {
@@ -19,7 +19,7 @@ export interface PagesProject {
 /**
  * The folder with the pages of the dashboard as its sources are now: built before, or built now in a process of its own.
  * Nothing is downloaded. Processes that build at the same time do the same work, and the first that is ready wins. Throws
- * an Error with what the build said.
+ * an Error with the output of the build.
  */
 export async function buildPages(
   { root, cacheFolders }: PagesProject,

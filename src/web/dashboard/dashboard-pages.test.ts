@@ -15,7 +15,7 @@ beforeEach(async () => {
 });
 afterEach(() => folder.remove());
 
-/** A build that writes what it is told, in place of Vite. */
+/** A build that writes the given code, in place of Vite. */
 async function buildIs(code: string): Promise<void> {
   const head =
     "import { mkdirSync, writeFileSync } from 'node:fs';\nconst out: string = process.argv[2] ?? '';\nconst write = (name: string, text: string) => writeFileSync(out + '/' + name, text);\n";
@@ -39,7 +39,7 @@ async function readyFiles(from: DashboardPages) {
   return look.files;
 }
 
-test('pages are built when they are asked for, kept, and built anew when their sources change', async () => {
+test('pages are built when they are asked for, kept, and built again when their sources change', async () => {
   await buildIs(
     "mkdirSync(out + '/assets'); write('index.html', '<p>one'); write('assets/a-1.js', 'a'); write('assets/a-1.js.br', 'b');",
   );

@@ -9,7 +9,7 @@ export type PagesState =
   | { state: 'failed'; message: string };
 
 /**
- * The pages of the dashboard, built when they are asked for the first time: a service that nobody looks at does no such
+ * The pages of the dashboard, built on their first request: a service without users of the dashboard does no such
  * work, and the API never waits for it or fails with it.
  */
 export class DashboardPages {

@@ -1,9 +1,9 @@
-/** Text as it stands in an element or in a quoted attribute. */
+/** Escapes text for an element or a quoted attribute. */
 export function escapeHtml(text: string): string {
   return text.replaceAll(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }
 
-/** What somebody reads of HTML that was made by this folder, whose attributes hold no `>`. */
+/** The visible text of HTML that was made by this folder, whose attributes hold no `>`. */
 export function textOfHtml(html: string): string {
   return html
     .replaceAll(/<\/(?:p|li|tr|h\d|pre|td|th)>/g, ' ')

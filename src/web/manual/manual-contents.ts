@@ -16,7 +16,7 @@ export interface ManualPart {
   readonly pages: readonly ManualEntry[];
 }
 
-/** The first page, which is the table of contents as well. */
+/** The first page, which is also the table of contents. */
 export const contentsFile = 'docs/index.md';
 
 /** New addresses of pages that have moved, so that bookmarks and links from elsewhere keep working. */
@@ -24,7 +24,7 @@ export const movedPages: ReadonlyMap<string, string> = new Map([['/docs/behaviou
 
 /**
  * The parts of the manual, read from its first page: each heading of depth 2 is a part, each item of the lists below it a page, by
- * its first link; items below an item are pages below a page. So the order is kept in one place, which people read too.
+ * its first link; items below an item are pages below a page. So the order is kept in one place, which readers see too.
  */
 export function parseContents(markdown: string): readonly ManualPart[] {
   const parts: { name: string; pages: MutableEntry[] }[] = [];

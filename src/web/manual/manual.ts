@@ -16,7 +16,7 @@ import {
 import { layOutPage, type PageAssets } from './page-layout.ts';
 import { type RenderedPage, renderPage } from './render-page.ts';
 
-/** Pages that somebody who came to a wrong address may have meant. */
+/** Suggested pages for a wrong address. */
 const suggestionsMax = 5;
 
 /** Everything below /docs that the manual answers, by its address. */
@@ -27,8 +27,8 @@ interface MadeManual {
 }
 
 /**
- * The manual, made from the Markdown of the project when its first page is asked for, and kept in memory (some megabytes less
- * than two). Addresses are looked up in what was made, never on the disk. A page that cannot be read fails the request, and the
+ * The manual, made from the Markdown of the project on the first request of a page, and kept in memory (some megabytes less
+ * than two). URLs are looked up in the made pages, never on the disk. A page that cannot be read fails the request, and the
  * next one tries again.
  */
 export class Manual {
@@ -164,7 +164,7 @@ function plainFile(ending: string, text: string): PageFile {
   return { contentType, immutable: false, plain: Buffer.from(text), encoded: {} };
 }
 
-/** Compressed once, so that nobody compresses while somebody waits. */
+/** Compressed once in advance, so that no reader waits for compression. */
 async function compressedFile(ending: string, text: string): Promise<PageFile> {
   const file = plainFile(ending, text);
   const params = {

@@ -8,7 +8,7 @@ export interface PageAssets {
   readonly theme: string;
   readonly script: string;
   readonly icon: string;
-  /** JSON that the script fetches when somebody searches. */
+  /** JSON that the script fetches when a reader searches. */
   readonly index: string;
 }
 

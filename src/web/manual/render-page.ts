@@ -14,7 +14,7 @@ export interface RenderedPage {
   /** Text of the first heading. */
   readonly title: string;
   readonly html: string;
-  /** Of depth 2 and 3. */
+  /** The headings of depth 2 and 3. */
   readonly headings: readonly PageHeading[];
   /** What the search looks through: the text below each heading down to depth 3, up to the next. */
   readonly sections: readonly { readonly id: string; readonly heading: string; readonly text: string }[];
@@ -25,7 +25,7 @@ export type AddressOf = (file: string) => string | undefined;
 
 /**
  * Markdown (GitHub's) to HTML. Raw HTML in it is shown as text, but for comments, which are dropped; images are their
- * description. Links lead to pages of the manual, to anchors, or to https addresses; what else is linked, such as a file of the
+ * description. Links go to pages of the manual, to anchors, or to https URLs; any other target, such as a file of the
  * project that is no page, is named and not linked.
  */
 export function renderPage(
@@ -131,7 +131,7 @@ function linkTo(
   return `<a href="${escapeHtml(anchor === undefined ? address : `${address}#${anchor}`)}">${inner}</a>`;
 }
 
-/** As GitHub names them, so that links with an anchor lead to the same place there. */
+/** Anchors as GitHub names them, so that links with an anchor work there too. */
 class AnchorNames {
   readonly #taken = new Map<string, number>();
 

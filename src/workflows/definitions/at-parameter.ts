@@ -10,7 +10,7 @@ export interface Place {
   names?: Readonly<Record<string, string>>;
 }
 
-/** Does the work; what it refuses is told as being about a part of this place. */
+/** Does the work; its errors name a parameter below this place. */
 export async function atParameter<T>(place: Place, work: () => T | Promise<T>): Promise<T> {
   try {
     return await work();
@@ -29,7 +29,7 @@ function relocated(error: CallerError, { parameter: whole, namespace, names = {}
   const prefix = `${before}: `;
   const message = error.message.startsWith(prefix) ? error.message.slice(prefix.length) : error.message;
   const details = { ...error.details, parameter, ...(namespace === undefined ? {} : { namespace }) };
-  // What was asked for is there; what the definition names is not, or is somebody else's: that is the definition's fault.
+  // The requested object exists; the one that the definition names does not, or belongs to another owner, so the definition is wrong.
   const code = error.code === 'not_found' ? 'invalid_parameter' : error.code;
   return new CallerError(code, `${parameter}: ${message}`, details, { cause: error });
 }

@@ -57,17 +57,17 @@ export class StepBuilder {
     this.#configurer = new StepConfigurer(options);
   }
 
-  /** Throws what building, checking and additionalProps tell, each naming `steps[<n>]` and the field. */
+  /** Throws the errors of building, checking and additionalProps, each naming `steps[<n>]` and the field. */
   async build(
     inputs: readonly StepInput[],
-    /** `workflowId`: what its code is given on the way is on record under this id, also when nothing comes of it. */
+    /** `workflowId`: credentials that its code gets while it is built are recorded under this id, even if nothing is deployed. */
     owner: ComponentOwner & { workflowId: string },
     former?: FormerSteps,
   ): Promise<BuiltSteps> {
     const drafts: Draft[] = [];
     for (const [index, input] of inputs.entries())
       drafts.push(await this.#draft(input, `steps[${index}]`, owner, former));
-    // Somebody else's account may stay only where it is put to the use that its owner saw, and any step decides what
+    // An account of another owner may stay only in the use that its owner saw, and any step decides what
     // the others get.
     const isSame =
       former !== undefined &&
@@ -120,7 +120,7 @@ export class StepBuilder {
     const sealed = sealedNames(stored);
     const masked = [...sealed, ...draft.shape.configurableProps.filter(isSecretProp).map(({ name }) => name)];
     const before = await openValues(this.#context.sealer, stored).catch((error: unknown) => {
-      // Secrets that are lost can be given anew, but not kept.
+      // Secrets that are lost can be given again, but not kept.
       if (!isLost(error) || masked.some((name) => given[name] === maskedSecret)) throw error;
       return {} as ConfiguredProps;
     });
@@ -183,7 +183,7 @@ export class StepBuilder {
   }
 }
 
-/** The key that was asked for, for answers; null for code, ids and URLs. */
+/** The requested key, for answers; null for code, ids and URLs. */
 function keyOf({ component }: StepInput): string | null {
   if (component === undefined || component.startsWith('sc_') || component.includes('://')) return null;
   return component.replace(/(?<=.)@[^@]*$/, '');

@@ -31,7 +31,7 @@ export interface StepSubject {
   ownerId: string;
   /** p_… or sc_…: what its code is given on the way is on record under this id. */
   usedBy: string;
-  /** Whose accounts it may use; those `refused` are in use already, but not the caller's to put to another use. */
+  /** The owners whose accounts it may use; those in `refused` are in use already, but the caller may not use them elsewhere. */
   accounts: { owners: readonly string[]; refused: readonly DeploymentAccount[] };
   /** Whether texts may be expressions. */
   expressions: boolean;
@@ -58,7 +58,7 @@ export class StepConfigurer {
     db: Db;
     runner: Pick<Runner, 'call' | 'forget'>;
     context: Pick<DeploymentContext, 'credentials' | 'sealer'>;
-    /** Of additionalProps. */
+    /** The time limit of additionalProps. */
     deadlineMs: number;
   }) {
     this.#db = options.db;
@@ -67,7 +67,7 @@ export class StepConfigurer {
     this.#deadlineMs = options.deadlineMs;
   }
 
-  /** Throws what checking and additionalProps tell, naming `configured_props.<name>`. */
+  /** Throws the errors of checking and additionalProps, naming `configured_props.<name>`. */
   async configure(subject: StepSubject): Promise<ConfiguredStep> {
     const { component, values, expressions } = subject;
     const shape = JSON.parse(component.shape) as ComponentShape;
@@ -94,7 +94,7 @@ export class StepConfigurer {
     return { dynamicProps, definitions, values: checked, accounts };
   }
 
-  /** `usedBy`: who gets the credentials now; null: nobody, it only proves that everything is there and can be opened. */
+  /** `usedBy`: the step or trigger that gets the credentials now; null: none, the call only proves that all of them exist and can be opened. */
   open(
     { step, component, ownerId }: StepSubject,
     { dynamicProps, values, accounts }: Omit<ConfiguredStep, 'definitions'>,
@@ -185,7 +185,7 @@ async function checkDataStores(
   }
 }
 
-/** For values of what is new: there is nothing that a mask could stand for. */
+/** For values of a new object: there is no stored value that a mask could keep. */
 export function refuseMasked(values: ConfiguredProps): void {
   for (const [name, value] of Object.entries(values))
     if (value === maskedSecret) throw propError(name, 'this is how a secret is shown; give its value');

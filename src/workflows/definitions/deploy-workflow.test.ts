@@ -18,7 +18,7 @@ import { deleteDeploymentsOf, findWorkflow } from './workflow-store.ts';
 import type { WorkflowLinks } from './write-workflow.ts';
 
 forEachStore((fixture) => {
-  /** A deployer whose code is that of saved components, with what it told. */
+  /** A deployer whose code is that of saved components, with its notifications. */
   function tools(
     parts: DeployerFixture,
     links: Partial<WorkflowLinks> = {},
@@ -129,10 +129,10 @@ forEachStore((fixture) => {
     assert.equal((await rowCounts()).deployments, 1);
   });
 
-  test('of two deployments at the same time one is told of the other', async () => {
+  test('of two deployments at the same time one gets an error that names the other', async () => {
     using parts = new DeployerFixture(fixture.store);
     const component = await parts.component();
-    // Both have read the workflow before either of them goes on.
+    // Both have read the workflow before either of them continues.
     const both = Promise.withResolvers<void>();
     let waiting = -1;
     const { deployer } = tools(parts, {}, async () => {
@@ -312,7 +312,7 @@ forEachStore((fixture) => {
       await fixture.store.transaction((tx) =>
         updateAccount(tx, parts.accountTools, account, ['u_1'], change),
       );
-      // One node is told of it; with several each finds out within a second.
+      // A single node is notified; with several, each finds out within a second.
       if (fixture.dialect === 'sqlite') deployments.forgetAccount(account);
       else parts.aheadMs += 1001;
       await Promise.resolve();

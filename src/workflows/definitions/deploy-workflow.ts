@@ -66,7 +66,7 @@ interface WorkflowDeployerOptions {
   context: Pick<DeploymentContext, 'credentials' | 'sealer'>;
   clock: Clock;
   logger: Logger;
-  /** Of additionalProps, in milliseconds. */
+  /** The time limit of additionalProps. */
   deadlineMs: number;
   /** Called after each change is on disk. */
   onChange: (change: WorkflowChange) => void;
@@ -148,7 +148,7 @@ export class WorkflowDeployer {
 
   /**
    * A new version: what is not given stays as it is. Runs under way end with the one they began with. `follows`: the
-   * deployment that it is made from; `conflict` when there is another by now.
+   * deployment that it is made from; `conflict` when it is no longer the current one.
    */
   async deploy(
     id: string,
@@ -211,7 +211,7 @@ export class WorkflowDeployer {
   }
 
   /**
-   * A step as it would be deployed, for somebody who tries it: nothing of the workflow changes. Throws as `deploy` does,
+   * A step as it would be deployed, for a user who tries it: nothing of the workflow changes. Throws as `deploy` does,
    * naming `step` and the field.
    */
   async buildStep(
@@ -228,7 +228,7 @@ export class WorkflowDeployer {
     });
   }
 
-  /** Timers tick while it is active: they begin anew when it becomes so. */
+  /** Timers tick while it is active: they restart when it is activated. */
   async update(id: string, change: { active?: boolean; name?: string }): Promise<WorkflowTable> {
     const { store, clock } = this.#options;
     const nowMs = clock.now();
@@ -342,7 +342,7 @@ export class WorkflowDeployer {
     };
   }
 
-  /** Triggers whose source was deleted meanwhile start nothing any more. */
+  /** Triggers whose source was deleted meanwhile start nothing. */
   async #withoutLostSources(triggers: readonly TriggerTable[]): Promise<TriggerTable[]> {
     const rows: TriggerTable[] = [];
     for (const trigger of triggers) {

@@ -72,7 +72,7 @@ test('a component that names a step of another kind is said to be that', async (
   assert.equal(await refusal(explainForeignComponent, 'greet@1.0.0'), refused.message);
 });
 
-test('a runtime tells the language', () => {
+test('a runtime names the language', () => {
   assert.match(foreignRuntime('python3.12') ?? '', /^this is a Python step/);
   assert.match(foreignRuntime('bash') ?? '', /^this is a Bash step/);
   assert.match(foreignRuntime('go1.21.5') ?? '', /^this is a Go step/);

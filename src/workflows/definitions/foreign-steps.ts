@@ -37,7 +37,7 @@ const firstGenerationSigns: readonly RegExp[] = [
 ];
 const hasExport = /\bexport\s+(?:default\b|\{)|\bmodule\.exports\b|\bexports\.\w/;
 
-/** Does the work of making a component of code. What is refused because the code is no step of here is said to be that. */
+/** Does the work of making a component of code. Its error says so if the code is a step of another format. */
 export async function explainForeignCode<T>(code: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -46,7 +46,7 @@ export async function explainForeignCode<T>(code: string, work: () => Promise<T>
     const language = languages.find(({ signs }) => signs.some((sign) => sign.test(code)));
     if (language !== undefined) throw explained(error, notRun(language.name));
     if (!firstGenerationSigns.some((sign) => sign.test(code))) throw error;
-    // The signs are fewer here, so what was wrong with it as JavaScript is said too.
+    // The signs are less certain here, so the error of the code as JavaScript is reported too.
     throw explained(error, `${firstGeneration}; as it is: ${withoutParameter(error)}`);
   }
 }

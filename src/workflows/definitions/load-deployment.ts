@@ -21,8 +21,8 @@ export interface WorkflowContext extends Pick<DeploymentContext, 'credentials' |
 }
 
 /**
- * Everything needed to run a deployment. Throws `not_found` when it, its workflow, or an account of a step is not there
- * any more (the message names the step), UnavailableError when a secret cannot be opened.
+ * Everything needed to run a deployment. Throws `not_found` when it, its workflow, or an account of a step is gone
+ * (the message names the step), UnavailableError when a secret cannot be opened.
  */
 export async function loadDeployment(
   db: Db,
@@ -88,9 +88,9 @@ function inStep(namespace: string, error: unknown): unknown {
   return new CallerError(error.code, `step ${namespace}: ${error.message}`, details, { cause: error });
 }
 
-/** A deployment that nobody asks for is forgotten after this long, with the code and credentials it holds. */
+/** An unused deployment is forgotten after this long, with the code and credentials it holds. */
 const idleMs = 60_000;
-/** Deployments held at a time; the one used least recently goes first. */
+/** Deployments held at a time; the one used least recently is dropped first. */
 const heldMax = 1_000;
 /** With other processes on the store, how long a change made by one of them may go unseen. */
 const freshMs = 1_000;
@@ -101,11 +101,11 @@ interface Held {
   stamp: string | undefined;
   checkedAtMs: number;
   usedAtMs: number;
-  /** Of the deployment, once it is loaded. */
+  /** The expiry of the deployment's tokens, once it is loaded. */
   freshUntilMs: number | null;
 }
 
-/** The deployments that run in this process, or did a moment ago: each is loaded once, by whoever needs it first. */
+/** The deployments that run in this process, or did a moment ago: each is loaded once, by its first user. */
 export class Deployments {
   readonly #store: Pick<Store, 'isShared' | 'read'>;
   readonly #clock: Clock;
@@ -148,12 +148,12 @@ export class Deployments {
     this.#forgetWhere((deployment) => deployment.workflowId === workflowId);
   }
 
-  /** Variables of the owner changed: runs that begin from now on find the new ones. */
+  /** Variables of the owner changed: runs that begin from now on get the new ones. */
   forgetOwner(ownerId: string): void {
     this.#forgetWhere((deployment) => deployment.ownerId === ownerId);
   }
 
-  /** Credentials changed: runs that go on from now on have the new ones. */
+  /** Credentials changed: runs that continue from now on get the new ones. */
   forgetAccount(accountId: string): void {
     this.#forgetWhere((deployment) => deployment.accountIds.includes(accountId));
   }
@@ -182,7 +182,7 @@ export class Deployments {
   }
 
   /**
-   * Another process may have changed an account, a variable or the name since. What was never compared is loaded anew once: what it
+   * Another process may have changed an account, a variable or the name since. A deployment that was never compared is loaded again once: what it
    * depends on is known only when it is loaded, and may have changed in between.
    */
   #check(deploymentId: string, held: Held, nowMs: number): Promise<LoadedDeployment> {

@@ -15,7 +15,7 @@ import type { StepDefinition } from './workflow-definition.ts';
 /** A step that is ready to run, and what of it must not be seen. */
 export interface OpenedStep {
   step: LoadedStep;
-  /** Whose code it may share processes with. */
+  /** The trust domain whose code it may share processes with. */
   trustDomain: string;
   accountIds: string[];
   /** See `Deployment.freshUntilMs`. */
@@ -100,7 +100,7 @@ export function definitionsOfStep(
   return mergedDefinitions(JSON.parse(component.shape) as ComponentShape, dynamicProps);
 }
 
-/** What of a text is secret as it stands: an expression in it is no secret, what it gives is not known here. */
+/** The literal parts of a secret text: an expression in it is no secret, and its result is not known here. */
 function literalParts(text: string): string[] {
   return text.includes('{{') ? text.split(/\{\{[\s\S]*?\}\}/).filter((part) => part !== '') : [text];
 }

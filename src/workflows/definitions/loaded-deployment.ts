@@ -15,15 +15,15 @@ export interface LoadedDeployment {
   steps: LoadedStep[];
   /** What steps have as files. */
   packages: BundlePackages[];
-  /** Whose code it may share processes with. */
+  /** The trust domain whose code it may share processes with. */
   trustDomain: string;
   /** Accounts whose credentials are in the props of steps. */
   accountIds: string[];
-  /** From then on (epoch ms) credentials are to be asked for again; null: they are good until they are changed. */
+  /** The time (epoch ms) from which credentials must be read again; null: they are valid until they are changed. */
   freshUntilMs: number | null;
   /** What its code finds in `process.env`: never stored, never logged. */
   variables: OpenVariables;
-  /** Names this state of code, props, credentials and variables: code is evaluated anew for another one. */
+  /** Names this state of code, props, credentials and variables: code is evaluated again for another one. */
   revision: string;
   /** Replaces known secret values (credentials, secret props, secret variables) in whatever leaves a run. */
   redact: (text: string) => string;

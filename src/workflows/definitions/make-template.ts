@@ -44,7 +44,7 @@ interface TemplateOptions {
 
 /**
  * Makes templates: definitions that others can use, without accounts, secrets and tokens. The id is made from the
- * content, so that the same definition is the same template, whoever makes it, and one that was handed out never changes.
+ * content, so that the same definition is the same template for every maker, and one that was handed out never changes.
  */
 export class TemplateMaker {
   readonly #options: TemplateMakerOptions;
@@ -53,7 +53,7 @@ export class TemplateMaker {
     this.#options = options;
   }
 
-  /** Of what new events of the workflow run. Steps that are disabled are left out. */
+  /** Makes a template of the workflow's current deployment. Disabled steps are left out. */
   async fromWorkflow(
     workflow: WorkflowTable,
     owner: ComponentOwner,
@@ -173,8 +173,8 @@ export class TemplateMaker {
 }
 
 /**
- * How somebody else gets the same code: by key and version where it is everybody's, else from its address or as text.
- * `isText`: it was given as text, which an address may only tell about.
+ * How another owner gets the same code: by key and version if it is public, else from its URL or as text.
+ * `isText`: it was given as text, for which a URL may only be a comment.
  */
 function portableCode(component: ComponentTable, isText: boolean): Pick<StepInput, 'code' | 'component'> {
   const { owner_id, component_key: key, version, url, code } = component;
@@ -183,7 +183,7 @@ function portableCode(component: ComponentTable, isText: boolean): Pick<StepInpu
   return url === null || isText ? { code } : { component: url };
 }
 
-/** Values without those of accounts, secrets, and things that are somebody's (data stores). */
+/** Values without those of accounts, secrets, and objects of an owner (data stores). */
 function portableProps(
   definitions: readonly PropDefinition[],
   values: ConfiguredProps,
@@ -229,7 +229,7 @@ function canonicalJson(value: unknown): string {
 }
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
-/** 131 bits: nobody finds another content with the same id, or an id without the content. */
+/** 131 bits: another content with the same id, or an id without its content, cannot be found by trying. */
 const digestCharacters = 22;
 
 function base62Digest(text: string): string {

@@ -53,8 +53,8 @@ interface TriggerPlanOptions {
 }
 
 /**
- * From the triggers of a request to rows. One that names the id of a trigger that is there, or stands where one of its
- * type stood, keeps id and address. Throws what is wrong with one of them, naming `triggers[<n>]` and the field.
+ * Turns the triggers of a request into rows. A trigger with the id of an existing one, or at the index of one of its
+ * type, keeps id and address. Throws the error of one of them, naming `triggers[<n>]` and the field.
  */
 export async function planTriggers(
   options: TriggerPlanOptions,
@@ -65,7 +65,7 @@ export async function planTriggers(
   const plan: TriggerPlan = { rows: [], newForeignSources: [], newSources: [] };
   for (const [index, input] of inputs.entries()) {
     const former = kept[index];
-    // Without a type it is a change of what is there, with one it is given whole.
+    // Without a type it changes an existing trigger, with one it is a whole trigger.
     const whole =
       former === undefined || (input.type !== undefined && input.id === undefined)
         ? input
@@ -83,7 +83,7 @@ export async function planTriggers(
   return plan;
 }
 
-/** A person has no OAuth clients: nobody could ever call such a trigger. */
+/** A user has no OAuth clients, so such a trigger could never be called. */
 function requireWorkspaceForOAuth(definition: TriggerDefinition, owner: ComponentOwner, at: string): void {
   if (definition.kind !== 'http' || definition.auth?.type !== 'oauth') return;
   if (owner.ownerId.startsWith('o_')) return;
@@ -156,7 +156,7 @@ async function rowOf(
   return isChanged ? { ...row, updated_at_ms: nowMs } : row;
 }
 
-/** `triggers.auth` as asked for; `row` has it as it was. Throws `missing_parameter` for a token that is in neither. */
+/** `triggers.auth` as requested; `row` has the present one. Throws `missing_parameter` for a token that is in neither. */
 async function authColumn(
   { sealer }: TriggerPlanOptions['context'],
   row: TriggerTable,
@@ -187,7 +187,7 @@ async function planSource(
     const parameter = `${at}.source_id`;
     const source = await findSource(db, sourceId);
     if (source === undefined || source.state === 'deploying') throw missingSource(parameter, sourceId);
-    // What the workflow listens to already stays, whoever deploys it.
+    // Sources that the workflow already listens to stay, whichever user deploys it.
     if (source.owner_id !== owner.ownerId && !before.some(({ id }) => id === sourceId)) {
       const foreign = { id: sourceId, ownerId: source.owner_id, parameter };
       requireForeignSource(await ownersOf(db, { userId: owner.userId }), foreign);

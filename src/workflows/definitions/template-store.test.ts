@@ -40,7 +40,7 @@ forEachStore((fixture) => {
     );
   });
 
-  test('a template is found as its reader made it, else as whoever made it first did', async () => {
+  test('a template is found as its reader made it, else as its first maker did', async () => {
     await insert(row('tch_a', 'u_1', 1));
     await insert(row('tch_a', 'u_2', 2));
     const { read } = fixture.store;

@@ -4,7 +4,7 @@ import type { TemplateTable } from '#storage/tables/workflow-tables.ts';
 
 const templateColumns = ['id', 'owner_id', 'user_id', 'name', 'definition', 'created_at_ms'] as const;
 
-/** A template by its id, whoever made it: all who did made the same. Of several rows, the one of `owners`, or the oldest. */
+/** A template by its id, of any maker: all of them made the same. Of several rows, the one of `owners`, or the oldest. */
 export async function findTemplate(
   db: Db,
   id: string,

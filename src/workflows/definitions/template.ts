@@ -9,7 +9,7 @@ import {
   type TriggerInput,
 } from './workflow-input.ts';
 
-/** What a template holds: a definition as a request would give it, without what belongs to somebody. */
+/** What a template holds: a definition as a request would give it, without what belongs to an owner. */
 export interface TemplateDefinition {
   steps: StepInput[];
   triggers: TriggerInput[];
@@ -19,7 +19,7 @@ export interface TemplateDefinition {
 
 /**
  * A template with what a request gives laid over it: props of steps by namespace, props of triggers by index; what is
- * given wins. A trigger with a type stands in place of the template's at its index, or beside them.
+ * given wins. A trigger with a type replaces the template's at its index, or is added to them.
  */
 export function layOverTemplate(
   template: Pick<TemplateTable, 'name' | 'definition'>,

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 
-/** The address of an email trigger. A domain that is an IP address is written as mail wants it: `key@[127.0.0.1]`. */
+/** The address of an email trigger. A domain that is an IP address is written in the form of mail addresses: `key@[127.0.0.1]`. */
 export function emailAddress(domain: string, key: string): string {
   const version = isIP(domain);
   if (version === 0) return `${key}@${domain}`;
@@ -13,9 +13,9 @@ export function emailDomain(setting: string, publicUrl: string): string {
   return new URL(publicUrl).hostname.replace(/^\[|\]$/g, '');
 }
 
-/** Who a mail is for, as its sender wrote it. */
+/** The recipient of a mail, as its sender wrote it. */
 export interface MailRecipient {
-  /** Of the trigger, in lower case. */
+  /** The key of the trigger, in lower case. */
   key: string;
   /** What follows the `+`; null: there was none. */
   plusTag: string | null;
@@ -24,7 +24,7 @@ export interface MailRecipient {
 const keyPattern = /^em[0-9a-z]{13}$/;
 
 /**
- * Reads an envelope address; undefined when it is none of ours. The twin at `upload.<domain>` is the same: mail that is
+ * Reads an envelope address; undefined when it belongs to no trigger. The twin at `upload.<domain>` is the same: mail that is
  * too large for an event is stored beside it anyway.
  */
 export function readRecipient(domain: string, address: string): MailRecipient | undefined {

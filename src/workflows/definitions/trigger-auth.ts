@@ -22,7 +22,7 @@ export function sealTriggerAuth(
   return sealer.seal(trigger.owner_id, trigger.id, auth);
 }
 
-/** Undefined: anybody may call. Throws UnavailableError when it cannot be opened: then nobody may. */
+/** Undefined: calls need no token. Throws UnavailableError when it cannot be opened: then all calls are refused. */
 export async function openTriggerAuth(
   sealer: Pick<ValueSealer, 'open'>,
   trigger: TriggerKey & Pick<TriggerTable, 'auth'>,

@@ -62,7 +62,7 @@ export async function deleteTriggersOf(tx: Tx, workflowId: string): Promise<void
   await tx.deleteFrom('triggers').where('workflow_id', '=', workflowId).execute();
 }
 
-/** In the transaction that ends a membership: nothing of either owner is a trigger of the other's workflows any more. */
+/** Runs in the transaction that ends a membership: nothing of either owner remains a trigger of the other's workflows. */
 export async function deleteTriggersOfMember(
   tx: Tx,
   { workspaceId, userId }: { workspaceId: string; userId: string },

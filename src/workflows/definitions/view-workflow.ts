@@ -199,7 +199,7 @@ function viewOwnTrigger(trigger: TriggerTable, context: WorkflowViewContext) {
       // It has a key, and so an address.
       endpoint_url: context.endpointUrl(key) ?? '',
       custom_response: trigger.custom_response === 1,
-      // The token is shown to nobody; sent back like this, it stays.
+      // The token is never shown; a definition sent back in this form keeps it.
       auth: { type: triggerAuthType(trigger) },
       ...times,
     };

@@ -14,7 +14,7 @@ export interface StepDefinition {
   componentId: string;
   /** `code`: its source was given with the workflow; `component`: a key or an id was. */
   origin: 'code' | 'component';
-  /** Registry or saved key of the component, as it was asked for. */
+  /** Registry or saved key of the component, as in the request. */
   componentKey: string | null;
   /** JSON object of values, without those of secret props; strings may hold `{{expressions}}`. */
   configuredProps: string;
@@ -32,7 +32,7 @@ export interface WorkflowSettings {
   memoryMb: number;
   /** Retries of a failed step: 8 over 10 hours. */
   autoRetry: boolean;
-  /** Runs started by events that go on at once; null: any number. 1 keeps the order of events. */
+  /** Maximum of simultaneous runs started by events; null: no maximum. 1 keeps the order of events. */
   concurrency: number | null;
   /** At most `limit` runs started by events begin in each window of `seconds`; null: no bound. 0 holds them all. */
   throttle: { limit: number; seconds: number } | null;

@@ -38,7 +38,7 @@ forEachStore((fixture) => {
     assert.equal(reads(), before);
   });
 
-  test('what was changed is read anew after forget; another node learns of it within a second', async () => {
+  test('what was changed is read again after forget; another node learns of it within a second', async () => {
     const { store } = fixture;
     await storeWorkflow(store);
     const clock = new TestClock();

@@ -18,7 +18,7 @@ export interface KnownWorkflow {
   settings: WorkflowSettings;
 }
 
-/** Workflows remembered at most; beyond that those that were asked for first are read again. */
+/** Maximum of workflows in memory; beyond that the oldest entries are dropped. */
 const rememberedMax = 10_000;
 /** With other nodes on the store, a change by one of them is known here after this at the latest. */
 const sharedMs = 1_000;
@@ -30,7 +30,7 @@ interface Remembered {
 
 /**
  * Workflows as they are now, without asking the store for each event. With one node (SQLite) what it remembers is true
- * until `forget`, which whoever changes a workflow calls after the commit; with several it is up to a second old.
+ * until `forget`, which a change of a workflow calls after its commit; with several it is up to a second old.
  */
 export class WorkflowDirectory {
   readonly #store: Pick<Store, 'isShared' | 'read'>;
@@ -42,7 +42,7 @@ export class WorkflowDirectory {
     this.#clock = options.clock;
   }
 
-  /** Undefined when it does not exist (any more). */
+  /** Undefined when it does not exist. */
   find(id: string): Promise<KnownWorkflow | undefined> {
     const nowMs = this.#clock.now();
     const known = this.#known.get(id);
@@ -50,7 +50,7 @@ export class WorkflowDirectory {
     const remembered: Remembered = { atMs: nowMs, workflow: this.#read(id) };
     this.#known.delete(id);
     this.#known.set(id, remembered);
-    // Only itself: it may have been forgotten, and asked for again, meanwhile.
+    // It drops only itself: the entry may have been forgotten, and read again, meanwhile.
     const drop = () => {
       if (this.#known.get(id) === remembered) this.#known.delete(id);
     };
@@ -78,7 +78,7 @@ export class WorkflowDirectory {
     const workflow = await findWorkflow(this.#store.read, id);
     if (workflow === undefined) return undefined;
     const deployment = await findDeployment(this.#store.read, workflow.deployment_id);
-    // Removed in between: a deployment goes only with its workflow.
+    // Removed in between: a deployment is removed only with its workflow.
     if (deployment === undefined) return undefined;
     const definition = JSON.parse(deployment.definition) as WorkflowDefinition;
     return {

@@ -17,7 +17,7 @@ export interface StepInput {
 
 /** A trigger as a request (or a template) gives it. */
 export interface TriggerInput {
-  /** Of a trigger that is there, which is kept with its address. */
+  /** The id of an existing trigger, which is kept with its address. */
   id?: string;
   type?: TriggerKind;
   props?: Record<string, unknown>;
@@ -47,7 +47,7 @@ export const triggersMax = 10;
 
 const stepFields: readonly string[] = ['namespace', 'props', 'code', 'component', 'disabled'];
 
-/** What can be said of steps without building them. `fromTemplate`: their code is the template's. */
+/** Checks steps as far as that is possible without building them. `fromTemplate`: their code is the template's. */
 export function checkSteps(steps: readonly StepInput[], options: { fromTemplate: boolean }): void {
   if (steps.length > stepsMax)
     throw invalidAt('steps', `a workflow has at most ${stepsMax} steps, found ${steps.length}`);
@@ -84,7 +84,7 @@ export function isNamespace(name: string): boolean {
   return namePattern.test(name) && !reservedNamespaces.has(name);
 }
 
-/** `trigger` stands beside the exports of steps; the last could not be told from what every object has. */
+/** `trigger` has its own place beside the exports of steps; the others are properties of every object. */
 const reservedNamespaces: ReadonlySet<string> = new Set(['trigger', '__proto__', 'constructor', 'prototype']);
 
 function checkCodeOf({ code, component }: StepInput, at: string, fromTemplate: boolean): void {

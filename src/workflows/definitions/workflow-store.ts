@@ -53,7 +53,7 @@ export async function goneWorkflows(db: Db, ids: ReadonlySet<string>): Promise<S
   return ids.difference(new Set(rows.map(({ id }) => id)));
 }
 
-/** The workflow, which nobody else changes until the end of the transaction. */
+/** The workflow, locked until the end of the transaction. */
 export async function lockWorkflow(store: Dialect, tx: Tx, id: string): Promise<WorkflowTable | undefined> {
   const query = tx.selectFrom('workflows').select(workflowColumns).where('id', '=', id);
   return store.lockRows(query).executeTakeFirst();
@@ -169,6 +169,21 @@ export async function findDeployments(db: Db, ids: readonly string[]): Promise<M
     .where('id', 'in', [...ids])
     .execute();
   return new Map(rows.map((row) => [row.id, row]));
+}
+
+/** The workflows of many deployments, by the id of the deployment. */
+export async function workflowsOfDeployments(
+  db: Db,
+  ids: readonly string[],
+): Promise<Map<string, Pick<WorkflowTable, 'id' | 'name'>>> {
+  if (ids.length === 0) return new Map();
+  const rows = await db
+    .selectFrom('deployments')
+    .innerJoin('workflows', 'workflows.id', 'deployments.workflow_id')
+    .select(['deployments.id as deployment_id', 'workflows.id', 'workflows.name'])
+    .where('deployments.id', 'in', [...ids])
+    .execute();
+  return new Map(rows.map(({ deployment_id, id, name }) => [deployment_id, { id, name }]));
 }
 
 export async function pageOfDeployments(

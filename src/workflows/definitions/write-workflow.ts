@@ -17,7 +17,7 @@ import {
   updateWorkflow,
 } from './workflow-store.ts';
 
-/** Who listens to a workflow and to what it listens: told in the transaction of the change. */
+/** The subscriptions of a workflow as emitter and as listener, which are updated in the transaction of the change. */
 export interface WorkflowLinks {
   added(tx: Tx, workflow: LinkedWorkflow): Promise<void>;
   removed(tx: Tx, workflow: LinkedWorkflow): Promise<void>;
@@ -98,7 +98,7 @@ export async function eraseWorkflow(
   await deleteWorkflowRow(tx, id);
   await deleteTimersOf(tx, id);
   await deleteTriggersOf(tx, id);
-  // Runs that wait have their jobs here; without them they go on nowhere.
+  // Runs that wait have their jobs here; without them no node continues them.
   await deleteLane(tx, id);
   await removeEmitter(store, tx, { id, ownerId }, nowMs);
   await forgetOutcomes(tx, id);
@@ -147,7 +147,7 @@ function sourcesOf(triggers: readonly TriggerTable[]): string[] {
   return triggers.filter(({ kind }) => kind === 'source').map(({ id }) => id);
 }
 
-/** A timer whose schedule stays goes on in its rhythm. */
+/** A timer with an unchanged schedule keeps its due times. */
 async function changeTimers(
   tx: Tx,
   before: readonly TriggerTable[],

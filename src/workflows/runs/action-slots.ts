@@ -3,12 +3,12 @@ import { CallerError } from '#lib/errors.ts';
 
 /** Actions of one owner that are run by themselves at once, in this process: each takes a process of its own. */
 export const actionsAtOncePerOwnerMax = 10;
-/** Of all owners. */
+/** Maximum for all owners. */
 export const actionsAtOnceMax = 100;
 /** When one of them may be over. */
 const busySeconds = 1;
 
-/** Places for actions, or for steps that are tried. Nobody waits for one: who asks has a connection open. */
+/** Places for actions, or for steps that are tried. No request waits for a place, because its caller has a connection open. */
 export class ActionSlots {
   readonly #clock: Clock;
   readonly #running = new Map<string, number>();

@@ -18,7 +18,7 @@ import { retryWaitMs, withAttempt } from './run-retries.ts';
 import type { StepError, StepResult, StepRunner } from './run-step.ts';
 import { stepsOfRun } from './run-store.ts';
 
-/** What the engine tells others of. */
+/** Callbacks of the engine. */
 export interface RunObservers {
   /** A run of this workflow has ended: there may be more than are kept. */
   ended(workflowId: string): void;
@@ -29,7 +29,7 @@ export interface RunObservers {
 /** Why a run stops here for now. */
 export type Stop = 'ended' | 'parked';
 
-/** Nobody holds the run any more but somebody else, or it was cancelled: what is under way here is dropped. */
+/** Another node holds the run, or it was cancelled: what is under way here is dropped. */
 export class RunLostError extends Error {
   override name = 'RunLostError';
 }
@@ -64,7 +64,7 @@ export class RunEngine {
     observers: RunObservers;
     /** False when the owner has used up a quota that is enforced. */
     mayRun: (ownerId: string) => boolean;
-    /** The reply for whoever waits for it. */
+    /** The reply for the caller that waits for it. */
     onReply: (runId: string, reply: HttpReply) => void;
   }) {
     this.#store = options.store;
@@ -107,7 +107,7 @@ export class RunEngine {
     }
   }
 
-  /** Before a step whose tokens ended while the steps before it ran. An error: they cannot be had any more. */
+  /** Runs before a step whose tokens ended while the steps before it ran. An error: new ones cannot be had. */
   async #renewCredentials(live: LiveRun): Promise<StepError | undefined> {
     const { id, freshUntilMs } = live.deployment;
     if (freshUntilMs === null || freshUntilMs > this.#clock.now()) return undefined;
@@ -252,7 +252,7 @@ export class RunEngine {
       usage: this.#usageOf(live),
       next: { kind: 'wait', waitKind: wait.kind, untilMs, position, failures: live.failures, resumption },
     });
-    // Nobody keeps a connection open for as long as this may take, and after it the reply is not known any more.
+    // No caller keeps a connection open for as long as the wait may take, and after it the reply is no longer known.
     if (live.response !== undefined) this.#onReply(live.run.id, live.response);
     this.#observers.parked(woken ? this.#clock.now() : untilMs);
     return 'parked';
@@ -304,7 +304,7 @@ export class RunEngine {
     return 'ended';
   }
 
-  /** One commit. Throws `RunLostError` when the run is not this node's to record any more. */
+  /** One commit. Throws `RunLostError` when the run is no longer this node's to record. */
   async #record(
     live: LiveRun,
     part: Omit<RunRecord, 'run' | 'job' | 'unpersisted'>,
@@ -390,7 +390,7 @@ export class RunEngine {
 const unknownError: StepError = { code: 'Error', msg: '', stack: '' };
 const quotaUsedUp: StepError = {
   code: 'Quota Exceeded',
-  msg: 'the daily quota of the owner is used up; it counts anew at 00:00 UTC',
+  msg: 'the daily quota of the owner is used up; it is reset at 00:00 UTC',
   stack: '',
 };
 

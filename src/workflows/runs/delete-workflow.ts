@@ -10,7 +10,7 @@ import { deleteRunsOf } from './forget-run-store.ts';
 const batchRuns = 50;
 const batchKeys = 500;
 
-/** Removes what a workflow leaves behind, batch by batch; the job ends with the last one, so a crash goes on from there. */
+/** Removes what a workflow leaves behind, batch by batch; the job ends with the last one, so after a crash it continues there. */
 export function deleteWorkflowHandler({ store, node }: { store: Store; node: string }): JobHandler {
   return {
     async run(job: LeasedJob) {

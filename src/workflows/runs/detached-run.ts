@@ -4,7 +4,7 @@ import { LiveRun } from './live-run.ts';
 import { newRunRow } from './new-run.ts';
 import type { RunTrigger } from './run.ts';
 
-/** A run that is nowhere but in memory, for one step: nothing of it is recorded. */
+/** A run that exists in memory only, for one step: nothing of it is recorded. */
 export function detachedRun(
   trigger: Pick<RunTrigger, 'workflowId' | 'ownerId' | 'deploymentId' | 'event'>,
   made: { deployment: LoadedDeployment; nowMs: number; platformVersion: string; isTest: boolean },

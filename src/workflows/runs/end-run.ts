@@ -30,8 +30,8 @@ interface RunEnd {
 }
 
 /**
- * Ends a run from outside its steps: cancelled by a person, quarantined, or without a deployment that can be loaded. Who
- * runs it finds its job gone at the next record and drops what it did. Answers the events that were stored; undefined
+ * Ends a run from outside its steps: cancelled by a user, quarantined, or without a deployment that can be loaded. The node that
+ * runs it finds its job gone at the next record and drops its work. Returns the events that were stored; undefined
  * when there was nothing to end.
  */
 export async function endRunOutside(
@@ -48,7 +48,7 @@ export async function endRunOutside(
   });
 }
 
-/** The same in a transaction that has locked the job and then the run, which goes on. */
+/** The same in the caller's transaction, which has locked the job and then the run, and continues. */
 export async function endLockedRun(
   { store, router, clock }: EndRunOptions,
   tx: Tx,
@@ -74,7 +74,7 @@ export async function endLockedRun(
   const events = [];
   if (end.state === 'cancelled') await dropSends(tx, run.id, nowMs);
   else {
-    // What its finished steps have asked for is sent, as that of a run that failed in a step.
+    // The sends of its finished steps are carried out, like those of a run that failed in a step.
     const sends = await sendsOfRun(tx, run.id);
     const jobs = sendJobs(run, sends, nowMs);
     await insertNewJobs(store, tx, jobs);

@@ -1,13 +1,13 @@
 import type { HttpReply } from '#runner/call-outcome.ts';
 
-/** What code asked for with `$.respond`, for people: its body as text. */
+/** The answer of `$.respond`, as it is shown to users: its body as text. */
 export interface HttpAnswer {
   status: number;
   headers: HttpReply['headers'];
   body: string;
 }
 
-/** Redacted; null: it asked for nothing. */
+/** Redacted; null: the code gave no answer. */
 export function httpAnswer(
   reply: HttpReply | undefined,
   redact: (text: string) => string,

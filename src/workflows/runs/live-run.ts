@@ -32,15 +32,15 @@ export class LiveRun {
   waited: { kind: WaitKind; position: number; resumption: RunResumption; untilMs: number } | null;
   failures: number;
   readonly sends: Pick<RunSendTable, 'number' | 'kind' | 'payload'>[] = [];
-  /** The reply for whoever waits, until the run ends. */
+  /** The reply for the caller that waits, until the run ends. */
   response: HttpReply | undefined;
-  /** User code ran for so long since the run began, or went on. */
+  /** How long user code has run since the run began, or continued after a wait. */
   segmentMs = 0;
   usedScratch = false;
   /** How it ended, and the message of its error. */
   endState: RunState = 'running';
   errorMessage = '';
-  /** Somebody ended it: nothing that is under way here counts. */
+  /** A user ended the run: nothing that is under way here counts. */
   isEnded = false;
   /** Stops the step under way. */
   readonly abort = new AbortController();
@@ -61,7 +61,7 @@ export class LiveRun {
     surroundings: RunSurroundings;
     /** It was made for this attempt. */
     isNew?: boolean;
-    /** A person tries one step. */
+    /** A user tries one step. */
     isTest?: boolean;
   }) {
     const { run, deployment } = options;
@@ -97,7 +97,7 @@ export class LiveRun {
     return this.run.workflow_id === '';
   }
 
-  /** A step has ended well: its exports are there for those after it. */
+  /** A step has succeeded: later steps can use its exports. */
   finished(position: number, step: Pick<RunStepTable, 'namespace' | 'exports'>): void {
     this.#exports.set(step.namespace, step.exports);
     this.#bytes += step.exports.length;

@@ -13,7 +13,7 @@ import { insertRuns, insertSteps, stepsOfRun } from './run-store.ts';
 import type { RunStarter } from './start-run.ts';
 import { cancelNotice, type WorkflowRuns } from './workflow-runs.ts';
 
-/** What people do with runs: cancel, run again, go on from a step. */
+/** What users do with runs: cancel, run again, continue from a step. */
 export class RunManager {
   readonly #store: Store;
   readonly #router: EventRouter;
@@ -69,9 +69,9 @@ export class RunManager {
   }
 
   /**
-   * A new run of the same event and deployment that goes on at a step, with what the steps before it had exported.
-   * Without `fromStep` it goes on where the run ended. Throws CallerError `conflict` for a run that goes on,
-   * `invalid_parameter` for a step that the run cannot go on from.
+   * A new run of the same event and deployment that continues at a step, with what the steps before it had exported.
+   * Without `fromStep` it continues where the run ended. Throws CallerError `conflict` for a run that has not ended,
+   * `invalid_parameter` for a step from which the run cannot continue.
    */
   async restart(run: RunTable, fromStep: string | undefined): Promise<{ runId: string }> {
     if (!isTerminal(run)) throw new CallerError('conflict', `run ${run.id} has not ended: cancel it first`);

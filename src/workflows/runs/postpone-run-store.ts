@@ -1,7 +1,7 @@
 import { postponeJobs } from '#jobs/run-job-store.ts';
 import type { Tx } from '#storage/store.ts';
 
-/** Runs that a throttle does not let in yet go back into the queue: they have not begun, whoever made them. */
+/** Runs that a throttle does not let in yet go back into the queue: they have not begun. */
 export async function postponeRuns(
   tx: Tx,
   node: string,

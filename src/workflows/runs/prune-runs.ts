@@ -16,7 +16,7 @@ const sweepIntervalMs = 3_600_000;
 
 /**
  * Keeps exactly the newest ended runs of each workflow. What is beyond them is removed within seconds, because how many
- * are kept is a promise to those whose data they hold. Runs that go on stay and do not count.
+ * are kept is a promise to those whose data they hold. Runs that have not ended stay and do not count.
  */
 export class RunPruner {
   readonly #store: Store;

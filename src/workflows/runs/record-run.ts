@@ -53,7 +53,7 @@ export interface RunRecord {
   stepDb?: { stepId: string; sets: Record<string, string> };
   /** What its steps have asked to be sent when it ends; kept with the step. */
   sends?: readonly RunSendTable[];
-  /** It lost its node before: a finished step is progress, and losses count anew. */
+  /** It lost its node before: a finished step is progress, and losses count from zero. */
   resetsAttempts?: boolean;
   usage?: UsageRow;
   next: NextState;
@@ -85,7 +85,7 @@ export type NextState =
 
 export type RecordResult =
   | { held: true; stored: StoredEvent[] /** A wait that is over already. */; woken: boolean }
-  /** Somebody else has the run, or it was cancelled or removed: nothing of it may be stored. */
+  /** Another node has the run, or it was cancelled or removed: nothing of it may be stored. */
   | { held: false };
 
 /**
@@ -343,7 +343,7 @@ async function wakeAnswered(
     const { run_id, kind, request } = resume;
     const wait = waits.get(run_id);
     if (wait === undefined || wait.position !== resume.position || wait.try !== resume.try) continue;
-    // Who resumed a step that then failed has resumed nothing: the link is good for the wait until the next try.
+    // The resumption of a step that then failed does not count: the link stays valid for the wait until the next try.
     if (wait.waitKind === 'retry' && kind === 'resume') {
       await store.defer(tx, deleteResumeQuery(tx, run_id, resume));
       continue;

@@ -112,7 +112,7 @@ forEachStore((stores) => {
     }
   });
 
-  test('once the time of a suspended run has come it cannot be resumed, nor is anybody told so', async () => {
+  test('once the time of a suspended run has come it cannot be resumed, nor is a success answered', async () => {
     await using fixture = await RunFixture.start(stores.store, { steps: { a: finished({}, suspend) } });
     const runId = await fixture.start();
     await fixture.until(runId, 'waiting');
@@ -126,7 +126,7 @@ forEachStore((stores) => {
     assert.equal(await resumer.cancel(await requestTo(runId, {}, cancelling)), 'over');
   });
 
-  test('of resume and cancel at the same moment one counts, and the other is told', async () => {
+  test('of resume and cancel at the same moment one counts, and the other is answered so', async () => {
     await using fixture = await RunFixture.start(stores.store, {
       steps: { a: finished({}, suspend), b: finished() },
     });

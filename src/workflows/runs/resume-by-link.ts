@@ -19,12 +19,12 @@ export interface LinkRequest extends WaitPlace {
 }
 
 /**
- * `waiting_for_step`: the step has not ended yet; it counts at once when it does. `done_before`: this link was used before, and nothing
- * is done twice. `other_done`: the other link of the same wait was. `over`: the run has gone on, or ended.
+ * `waiting_for_step`: the step has not ended yet; it counts as soon as it does. `done_before`: this link was used before, and nothing
+ * is done twice. `other_done`: the other link of the same wait was. `over`: the run has continued, or ended.
  */
 export type LinkOutcome = 'done' | 'waiting_for_step' | 'done_before' | 'other_done' | 'unknown' | 'over';
 
-/** Resumes and cancels runs that wait, for whoever has a link of the wait. */
+/** Resumes and cancels runs that wait, for callers with a link of the wait. */
 export class RunResumer {
   readonly #store: Store;
   readonly #router: EventRouter;
@@ -65,7 +65,7 @@ export class RunResumer {
     return outcome;
   }
 
-  /** One transaction: of several requests for the same wait the first one counts, and the others are told what it did. */
+  /** One transaction: of several requests for the same wait the first one counts, and the others are answered what it did. */
   async #take(input: LinkRequest, action: LinkAction): Promise<Taken> {
     const { runId, request } = input;
     const wait = { position: input.position, try: input.try };
@@ -93,7 +93,7 @@ export class RunResumer {
         await insertResume(tx, { ...row, request: JSON.stringify(request) });
         return { outcome: 'waiting_for_step' };
       }
-      // Its time has come, or it did not wait: whoever has the run has decided already how it goes on.
+      // Its time has come, or it did not wait: the node that has the run has decided already how it continues.
       if (job.state !== 'queued' || !waitsAt(run, wait.position)) return { outcome: 'over' };
       await insertResume(tx, row);
       if (action === 'cancel') return this.#cancelNow(tx, run);
@@ -115,7 +115,7 @@ export class RunResumer {
   }
 }
 
-/** What came of a request; `ended`: it ended the run. */
+/** The outcome of a request; `ended`: it ended the run. */
 interface Taken {
   outcome: LinkOutcome;
   ended?: { workflowId: string; stored: StoredEvent[] };

@@ -51,7 +51,7 @@ export type Observation =
   | { k: 'log'; ts: number; level: LogLine['level']; msg: string }
   | { k: 'error'; ts: number; err: { name: string; message: string; stack: string } };
 
-/** What came of one run of an action; all of it is redacted. */
+/** The outcome of one run of an action; all of it is redacted. */
 export interface ActionResult {
   component: Pick<ComponentTable, 'id' | 'component_key' | 'version'>;
   /** Without what it returned. */
@@ -64,7 +64,7 @@ export interface ActionResult {
   duration: number;
   /** `$.flow.exit` was called. */
   exit: { reason: string | null } | null;
-  /** What it asked for with `$.respond`, its body as text. */
+  /** The answer of `$.respond`, its body as text. */
   response: HttpAnswer | null;
   /** What it sent with `$.send`, in order. */
   sends: ({ kind: SendKind } & SendOutcome)[];
@@ -84,7 +84,7 @@ export interface ActionRunnerOptions {
   platformVersion: string;
 }
 
-/** Runs one action by itself, as a step is run, and waits for what comes of it. Nothing is kept of it but its use. */
+/** Runs one action by itself, like a step, and waits for its outcome. Only its usage is stored. */
 export class ActionRunner {
   readonly #options: ActionRunnerOptions;
   readonly #slots: ActionSlots;
@@ -98,8 +98,8 @@ export class ActionRunner {
   }
 
   /**
-   * Throws what stands in the way before the action runs: CallerError for a component or props that cannot be used,
-   * `quota_exceeded`, `actions_busy`, UnavailableError. What its own code does wrong is in the answer.
+   * Throws what keeps the action from running: CallerError for a component or props that cannot be used,
+   * `quota_exceeded`, `actions_busy`, UnavailableError. Errors of its own code are in the answer.
    */
   async run(input: ActionInput, owner: ComponentOwner): Promise<ActionResult> {
     if (this.#isStopping)
@@ -114,7 +114,7 @@ export class ActionRunner {
   }
 
   /**
-   * Takes no more, gives those under way `graceMs`, and then stops them: their callers are told so while they can be, and
+   * Accepts no further actions, gives those under way `graceMs`, and then stops them: their callers get an answer while one can be sent, and
    * what they used is counted while there is a store.
    */
   async stop(graceMs: number): Promise<void> {

@@ -1,17 +1,17 @@
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
 
 /**
- * JSON of `steps.trigger.context`, and of `original_context` in error events: what is known of a run beside its event. Of an
- * action that is run by itself workflow and deployment are ''; code finds null there.
+ * JSON of `steps.trigger.context`, and of `original_context` in error events: the metadata of a run. For an
+ * action that is run by itself, workflow and deployment are ''; code sees null.
  */
 export function runContextJson(
   run: RunTable,
   known: {
-    /** Null: it cannot be told any more. */
+    /** Null: it is no longer known. */
     workflowName: string | null;
     projectId: string | null;
     platformVersion: string;
-    /** A person tries one step. */
+    /** A user tries one step. */
     isTest: boolean;
   },
 ): string {

@@ -51,7 +51,7 @@ export function emissionsOf(live: LiveRun, end: { error: string | null; isSent: 
   return events.length === 0 ? [] : [{ emitterId: run.workflow_id, hops: run.hops, events }];
 }
 
-/** What `$.send.emit` asked for; `payload` is JSON `{ event, channel }`. The stream of `$.send.sse` shows nothing else. */
+/** The event of a `$.send.emit`; `payload` is JSON `{ event, channel }`. The stream of `$.send.sse` shows nothing else. */
 export function emittedEvent(payload: string): NewEvent {
   const { event, channel } = JSON.parse(payload) as { event?: unknown; channel?: unknown };
   return {

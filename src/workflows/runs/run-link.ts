@@ -42,7 +42,7 @@ export function linkPath(run: Pick<RunTable, 'id' | 'token'>, wait: WaitPlace, a
   return `${action}/${run.id}/${wait.position}.${wait.try}/${linkToken(run, wait, action)}`;
 }
 
-/** What a path says; undefined when it cannot be a link of ours. A workflow has at most 100 steps. */
+/** The content of a path; undefined when it cannot be a link of a run. A workflow has at most 100 steps. */
 export function readLink(params: {
   run: string;
   wait: string;

@@ -27,6 +27,6 @@ export function withAttempt(
   });
   const summary = JSON.stringify(`Failed, and will be tried again at ${resumeTs}`);
   const own = row.exports === '{}' ? '' : `,${row.exports.slice(1, -1)}`;
-  // Of a name that is there twice the last one counts.
+  // If a name appears twice, the last value counts.
   return `{"$summary":${summary}${own},"$attempt":${added}}`;
 }

@@ -33,7 +33,7 @@ export class RunService {
   readonly steps: StepRunner;
   /** Keeps the records of ended runs bounded. */
   readonly pruner: RunPruner;
-  /** Tells of an error that no step caught and that belongs to none that still runs. */
+  /** Reports an error that no step caught and that belongs to no running step. */
   readonly unattributedError: (deploymentId: string, error: UserCodeError) => Promise<void>;
 
   constructor(options: {

@@ -20,14 +20,14 @@ const sharedTriesMax = 3;
 const secondsOfHttpAndEmail = 30;
 const secondsOfOthers = 60;
 
-/** Why a step failed, as `$errors` and run records tell it; redacted. */
+/** The failure of a step, as `$errors` and run records contain it; redacted. */
 export interface StepError {
   code: string;
   msg: string;
   stack: string;
 }
 
-/** What came of one try of a step; texts are redacted. */
+/** The outcome of one try of a step; texts are redacted. */
 export interface StepResult {
   status: 'finished' | 'failed';
   error?: StepError;
@@ -54,7 +54,7 @@ export interface StepRunnerOptions {
   hostCalls: (live: LiveRun, hostCall: HostCall) => Promise<HostCallAnswer>;
 }
 
-/** Runs one step in the sandbox. What it answers is not recorded yet. Throws `UnavailableError` when nothing can be said. */
+/** Runs one step in the sandbox. Its result is not recorded yet. Throws `UnavailableError` when the outcome is unknown. */
 export class StepRunner {
   readonly #options: StepRunnerOptions;
   readonly #slots = new StepSlots();

@@ -93,7 +93,7 @@ export async function insertSends(store: DeferStore, tx: Tx, rows: readonly RunS
   for (const query of insertRows(store, sendInsert, rows)) await store.defer(tx, query);
 }
 
-/** What a cancelled run would have sent is not sent, and says so. */
+/** Marks the sends of a cancelled run as not sent. */
 export async function dropSends(tx: Tx, runId: string, nowMs: number): Promise<void> {
   await tx
     .updateTable('run_sends')
@@ -194,8 +194,8 @@ export function updateBegunRunsQuery(
 }
 
 /**
- * Runs that begin, or begin again, after a wait; what they wait for stays until the next record. Only of jobs that are
- * still held as they were: a node that was frozen since must not say so of a run that waits again.
+ * Marks runs that begin, or continue after a wait; what they waited for stays until the next record. Only runs whose jobs are
+ * still held as they were: a node that was frozen since must not mark a run that waits again.
  */
 export async function markRunning(
   store: Dialect,
@@ -252,7 +252,7 @@ export async function insertResume(tx: Tx, row: RunResumeTable): Promise<void> {
   await tx.insertInto('run_resumes').values(row).execute();
 }
 
-/** The run has the request, or does not need it any more. What remains is that the wait was answered, and how. */
+/** The run has the request, or no longer needs it. Only the fact that the wait was answered, and how, remains. */
 export function clearResumeQuery(tx: Tx, runId: string, wait: WaitPlace): CompiledQuery {
   return tx
     .updateTable('run_resumes')

@@ -26,7 +26,7 @@ forEachStore((stores) => {
     return prepared.map(({ run }) => run.id);
   };
 
-  test('runs that a throttle of 0 holds go on when the workflow is deployed without it', async () => {
+  test('runs that a throttle of 0 holds continue when the workflow is deployed without it', async () => {
     await using fixture = await RunFixture.start(stores.store, {
       steps: { a: finished() },
       settings: { throttle: { limit: 0, seconds: 60 } },

@@ -44,7 +44,7 @@ export class RunTurns {
   readonly #db: Db;
   readonly #clock: { now(): number };
   readonly #workflows = new Map<string, Turns>();
-  /** By workflow: resolves when whoever came last has its place. */
+  /** By workflow: resolves when the last arrival has its place. */
   readonly #arrivals = new Map<string, Promise<void>>();
 
   readonly #settingsOf: SettingsOf;
@@ -76,8 +76,8 @@ export class RunTurns {
       arrival.passed();
       return atOnce;
     }
-    // Of the workflow as it is now, not of the deployment that the run began with: they are about its queue, and whoever
-    // has held it, or has set too low a throttle, means what waits in it when they change that.
+    // The settings of the workflow as it is now, not of the deployment that the run began with: a user who
+    // has held the queue, or set too low a throttle, wants a change to apply to the runs that wait.
     const { concurrency, throttle } = (await this.#settingsOf(workflowId)) ?? live.deployment.settings;
     const known = this.#workflows.get(workflowId);
     if (concurrency === null && throttle === null && known === undefined) {
@@ -96,7 +96,7 @@ export class RunTurns {
       turns.made.delete(live.run.id);
       this.#done(workflowId, turns);
     };
-    // What goes on after a wait, or a crash, was let in before.
+    // A run that continues after a wait or a crash was let in before.
     if (throttle === null || live.waited !== null || live.hasBegun) return { kind: 'now', done };
     try {
       const atMs = await this.#throttled(workflowId, turns, throttle);

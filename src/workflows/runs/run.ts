@@ -8,7 +8,7 @@ export interface RunTrigger {
   ownerId: string;
   /** The deployment the run begins with, and ends with. */
   deploymentId: string;
-  /** hi_, ti_, ei_, dc_ or p_ id of what triggered it; null: a person. */
+  /** hi_, ti_, ei_, dc_ or p_ id of what triggered it; null: a user. */
   emitterId: string | null;
   sourceType: RunSourceType;
   /** JSON text: `steps.trigger.event`. */
@@ -31,28 +31,28 @@ export interface NewRun {
 /** How a run left this node: in the state it ended in, waiting, refused by the queue, or in a way that this node does not know. */
 export type TurnEnd = RunState | 'parked' | 'refused' | 'unknown';
 
-/** What became of a run that somebody follows. */
+/** The outcome of a run that a caller follows. */
 export interface FollowedRun {
   runId: string;
   state: TurnEnd;
   /** JSON object of the exports of its steps. */
   result: string;
   lastNamespace: string | undefined;
-  /** Of its error; empty when it did not fail. */
+  /** The message of its error; empty when it did not fail. */
   message: string;
 }
 
-/** How a run that somebody waits for answered. */
+/** The answer of a run that a caller waits for. */
 export type RunReply =
   | { kind: 'responded'; reply: HttpReply }
   /** It ended, or came to a wait, without `$.respond`. */
   | { kind: 'ended'; waits: boolean; state: TurnEnd };
 
-/** What a waiting run goes on with; JSON in `runs.resumption`. */
+/** What a waiting run continues with; JSON in `runs.resumption`. */
 export interface RunResumption {
   /** `$.context.run` of the next call of the step. */
   run?: { runs: number; context: unknown };
-  /** JSON-able request that hit the resume URL; exported as `$resume_data`, or told as `callback_request`. */
+  /** JSON-able request that hit the resume URL; exported as `$resume_data`, or sent as `callback_request`. */
   request?: unknown;
   /** Its cancel URL was called while its step still ran. */
   cancelled?: true;

@@ -23,7 +23,7 @@ import type { WorkflowRuns } from './workflow-runs.ts';
 const waitingForReplyMax = 1_024;
 /** Seconds after which it is worth trying again. */
 const tryAgainSeconds = 5;
-/** An event may go through so many workflows and sources: further ones are a loop (decisions, Events). */
+/** Maximum of workflows and sources that an event passes through: more of them are a loop. */
 const hopsMax = 10;
 
 /** A new run for a transaction of the caller's, who inserts both rows and calls `stored` after the commit. */
@@ -88,8 +88,8 @@ export class RunStarter {
   /**
    * The answer of the run: `$.respond`, or that it ended or came to a wait without one. Undefined when a run of this key
    * is there already. Throws CallerError `workflow_busy`
-   * when too many wait for this workflow already, `UnavailableError` when the run was interrupted: it goes on later,
-   * without anybody who waits.
+   * when too many wait for this workflow already, `UnavailableError` when the run was interrupted: it continues later,
+   * without a caller that waits.
    */
   async startAndAwait(
     trigger: RunTrigger,
@@ -114,7 +114,7 @@ export class RunStarter {
     }
   }
 
-  /** Starts a run and waits until it has ended, or waits; what became of it in this process. */
+  /** Starts a run and waits until it has ended, or waits; resolves with its outcome in this process. */
   async startAndFollow(trigger: RunTrigger): Promise<FollowedRun> {
     const made = this.#make(trigger, sharedLane(trigger.workflowId), true);
     const ended = this.#runs.follow(made.run.id);
@@ -124,7 +124,7 @@ export class RunStarter {
   }
 
   /**
-   * Whether one more run that `prepare` makes, with an event of `bytes`, may wait: whoever knows an address could fill the
+   * Whether one more run that `prepare` makes, with an event of `bytes`, may wait: otherwise a caller who knows an endpoint URL could fill the
    * disk of all others.
    */
   async hasRoom(workflowId: string, bytes: number): Promise<boolean> {

@@ -1,7 +1,7 @@
 /** Steps of one deployment that run at once on this node; the others wait for a place. */
 export const stepsAtOnceMax = 100;
 
-/** Places for the calls of each deployment, in the order in which they are asked for. */
+/** Places for the calls of each deployment, in the order of the requests. */
 export class StepSlots {
   readonly #taken = new Map<string, { running: number; waiting: (() => void)[] }>();
 

@@ -18,7 +18,7 @@ const start = Date.parse('2026-11-21T10:00:00Z');
 const minute = 60_000;
 const day = 86_400_000;
 
-/** Makes rows as they are stored, and counts which of them it was told are on disk. */
+/** Makes rows as they are stored, and counts those reported to be on disk. */
 class RowsOnly implements RunPreparer {
   readonly stored: string[] = [];
 
@@ -110,7 +110,7 @@ describe('timer triggers', () => {
       );
     };
 
-    test('a tick becomes a run of the deployment that is current, and its job, and both are told when on disk', async () => {
+    test('a tick becomes a run of the deployment that is current, and its job, and both are reported when on disk', async () => {
       await addWorkflows(fixture.store, ['p_1']);
       const runs = new RowsOnly();
       assert.deepEqual(await fireDueTimers(timerOptions(runs), start + 5), { timers: 1, fired: 1 });
@@ -127,13 +127,13 @@ describe('timer triggers', () => {
       assert.deepEqual([tick?.timer_id, tick?.outcome, tick?.planned_at_ms], ['ti_p_1', 'fired', start]);
     });
 
-    test('a tick fires while earlier runs still go on: timers bypass the queue', async () => {
+    test('a tick fires while earlier runs are still under way: timers bypass the queue', async () => {
       await addWorkflows(fixture.store, ['p_1']);
       for (let n = 0; n < 5; n += 1) await fireDueTimers(timerOptions(new RowsOnly()), start + n * minute);
       assert.equal((await runsOf('p_1')).length, 5);
     });
 
-    test('when the transaction fails nothing was fired, nobody is told, and the tick fires at the next pass', async () => {
+    test('when the transaction fails nothing was fired or reported, and the tick fires at the next pass', async () => {
       await addWorkflows(fixture.store, ['p_1']);
       const runs = new RowsOnly();
       const failing = timerOptions(runs, {
@@ -154,7 +154,7 @@ describe('timer triggers', () => {
       assert.equal((await runsOf('p_1')).length, 1);
     });
 
-    test('a workflow that is inactive or deleted has no timer any more, and no record', async () => {
+    test('a workflow that is inactive or deleted no longer has a timer, and no record', async () => {
       const { store } = fixture;
       await addWorkflows(store, ['p_1'], {}, { state: 'inactive' });
       await store.transaction((tx) => insertTimers(tx, timerOfTrigger(timerTrigger('p_gone'), start)));

@@ -6,8 +6,8 @@ import { insertPrepared, type PreparedRows, type RunPreparer } from './insert-pr
 import { activeWorkflows } from './timer-trigger-store.ts';
 
 /**
- * Timers of workflows become runs, in the transaction that moves the timers on. An earlier run that still goes on holds
- * none of them up: timers bypass the queue of a workflow. A workflow that is not active has no timers any more.
+ * Timers of workflows become runs, in the transaction that moves the timers on. An earlier run that is still under way holds
+ * none of them up: timers bypass the queue of a workflow. An inactive workflow has no timers.
  */
 export class WorkflowTicks implements TickTarget {
   readonly #store: Dialect & Pick<Store, 'defer' | 'notify'>;

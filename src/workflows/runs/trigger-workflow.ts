@@ -17,7 +17,7 @@ export function triggerHostCalls(options: {
 }): (live: LiveRun, ask: HostCall) => Promise<HostCallAnswer> {
   return async ({ run, deployment }, ask) => {
     const id = ask.header.workflow_id;
-    // PostgreSQL cannot be asked for a text with a NUL.
+    // PostgreSQL refuses a text with a NUL.
     const workflow =
       typeof id === 'string' && !id.includes('\0') ? await findWorkflow(options.db, id) : undefined;
     if (workflow === undefined || workflow.owner_id !== run.owner_id || workflow.state !== 'active')
@@ -26,7 +26,7 @@ export function triggerHostCalls(options: {
       workflowId: workflow.id,
       ownerId: workflow.owner_id,
       deploymentId: workflow.deployment_id,
-      // An action that is run by itself is no emitter: a person's call triggers.
+      // An action that is run by itself is no emitter: a call of the API triggers.
       emitterId: run.workflow_id === '' ? null : run.workflow_id,
       sourceType: 'WORKFLOW',
       // It is kept with the other run.
@@ -43,7 +43,7 @@ export function triggerHostCalls(options: {
   };
 }
 
-/** Written by user code: it has to be JSON to stand in a run. */
+/** Written by user code: a run needs it as JSON. */
 function payloadText(body: Buffer): string {
   const text = body.toString('utf8');
   try {

@@ -29,9 +29,9 @@ export interface StepTrial {
   given?: Omit<StepInput, 'namespace'>;
 }
 
-/** What came of trying a step; redacted. */
+/** The outcome of trying a step; redacted. */
 export interface StepTrialResult extends StepResult {
-  /** What it asked for with `$.respond`. */
+  /** The answer of `$.respond`. */
   response: HttpAnswer | null;
 }
 
@@ -61,7 +61,7 @@ export class StepTrier {
 
   /**
    * Throws CallerError `not_found` for an unknown step, `invalid_parameter` for exports of what can be no step,
-   * `actions_busy`, and what building and checking a given step tell, each naming `step` and the field.
+   * `actions_busy`, and the errors of building and checking a given step, each naming `step` and the field.
    */
   async run(workflow: WorkflowTable, trial: StepTrial, owner: ComponentOwner): Promise<StepTrialResult> {
     const release = this.#slots.take(workflow.owner_id);

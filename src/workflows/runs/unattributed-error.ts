@@ -7,7 +7,7 @@ import type { Deployments } from '#workflows/definitions/load-deployment.ts';
 import { errorEventOf, errorJson } from './run-events.ts';
 
 /**
- * Tells of an error that code of a deployment left behind when its steps had ended (a promise that nobody waited for, a
+ * Reports an error that code of a deployment left behind when its steps had ended (a promise that was not awaited, a
  * timer): no run is to blame, so the event on `$errors` names none.
  */
 export async function reportUnattributedError(

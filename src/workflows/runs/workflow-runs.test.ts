@@ -66,7 +66,7 @@ forEachStore((stores) => {
     assert.equal(last?.exports, '{"given":{"key":"[redacted]"}}');
   });
 
-  test('a step that ends its run for a reason that no store takes as it is runs once, and the rest of the reason is kept', async () => {
+  test('a step whose end reason has characters that the store refuses runs once, and the rest of the reason is kept', async () => {
     await using fixture = await RunFixture.start(stores.store, {
       steps: { a: finished({}, { flow: { kind: 'exit', reason: 'no \0\ud800 reason' } }) },
     });
@@ -145,7 +145,7 @@ forEachStore((stores) => {
     assert.deepEqual(fixture.calls.at(-1)?.steps.a, { alone: true });
   });
 
-  test('a node that lost its lease stores nothing more of the run, and whoever has it goes on', async () => {
+  test('a node that lost its lease stores nothing more of the run, and the node that has it continues', async () => {
     const gate = Promise.withResolvers<void>();
     let isFirst = true;
     await using fixture = await RunFixture.start(stores.store, {
@@ -161,7 +161,7 @@ forEachStore((stores) => {
     });
     const runId = await fixture.start();
     await waitFor(() => fixture.calls.length === 2);
-    // As recovery does it for a node that is thought dead.
+    // Like the recovery of a node that counts as dead.
     await stores.store.transaction((tx) =>
       tx.updateTable('jobs').set({ state: 'queued', lease_node: null }).where('id', '=', runId).execute(),
     );
@@ -223,7 +223,7 @@ forEachStore((stores) => {
     const [{ error, original_context }] = await fixture.errors();
     assert.match(error.msg, /3 times/);
     assert.equal(original_context.id, prepared.run.id);
-    // As that of a run that failed in a step: specification, section 2, Error event summary.
+    // Like the event of a run that failed in a step: specification, section 2, Error event summary.
     const { ts, platform_version, source_type, workflow_name, hops } = original_context;
     assert.deepEqual(
       { ts, platform_version, source_type, workflow_name, hops },
@@ -237,7 +237,7 @@ forEachStore((stores) => {
     );
   });
 
-  test('a finished step is progress: attempts of the job count anew', async () => {
+  test('a finished step is progress: attempts of the job count from zero', async () => {
     const gate = Promise.withResolvers<void>();
     await using fixture = await RunFixture.start(stores.store, {
       steps: {
@@ -264,7 +264,7 @@ forEachStore((stores) => {
     await fixture.until(prepared.run.id, 'succeeded');
   });
 
-  test('nothing is kept of a run that is not to be stored, whatever it did', async () => {
+  test('nothing is kept of a run that must not be stored, whatever it did', async () => {
     await using fixture = await RunFixture.start(stores.store, {
       steps: {
         a: finished({ secret: 'x' }),
@@ -316,7 +316,7 @@ forEachStore((stores) => {
     );
   });
 
-  test('a throttle lets so many begin in each window, and the others wait in the store', async () => {
+  test('a throttle lets a maximum of runs begin in each window, and the others wait in the store', async () => {
     await using fixture = await RunFixture.start(stores.store, {
       steps: { a: finished() },
       settings: { throttle: { limit: 2, seconds: 60 } },
@@ -338,7 +338,7 @@ forEachStore((stores) => {
     await waitFor(async () => (await ended()) === 5);
   });
 
-  test('a run that ends before the write that it has begun is stored as begun: a throttle counts it', async () => {
+  test('a run that ends before its start was written is stored as started, so a throttle counts it', async () => {
     const { store } = stores;
     const gates = [0, 1].map(() => Promise.withResolvers<void>());
     let loads = 0;
@@ -439,7 +439,7 @@ forEachStore((stores) => {
     assert.equal(run.reason, 'no entry for [redacted]');
   });
 
-  test('an error that code leaves behind after its steps is told without secrets, and names no run', async () => {
+  test('an error that code leaves behind after its steps is reported without secrets, and names no run', async () => {
     await using fixture = await RunFixture.start(stores.store, {
       steps: { a: finished() },
       redact: (text) => text.replaceAll('canary-1', '[redacted]'),
@@ -476,7 +476,7 @@ forEachStore((stores) => {
     assert.deepEqual((await fixture.errors())[0].original_event, { n: 1 });
   });
 
-  test('credentials that end while a run goes on are asked for again before its next step', async () => {
+  test('credentials that end during a run are asked for again before its next step', async () => {
     let given = 0;
     await using fixture: RunFixture = await RunFixture.start(stores.store, {
       steps: {
@@ -501,7 +501,7 @@ forEachStore((stores) => {
     );
   });
 
-  test('a run whose account died while it went on fails at its next step, and says why', async () => {
+  test('a run whose account died meanwhile fails at its next step, and says why', async () => {
     let given = 0;
     await using fixture: RunFixture = await RunFixture.start(stores.store, {
       steps: {
@@ -583,7 +583,7 @@ forEachStore((stores) => {
     assert.deepEqual(usage, { invocations: 1, compute_ms: 31_005, credits: 3 });
   });
 
-  test('a run whose caller is gone keeps its answer for the request that is repeated; of one that is not kept, the status', async () => {
+  test('a run whose caller is gone keeps its answer for the request that is repeated; of a run that must not be stored, only the status', async () => {
     const kept: unknown[] = [];
     const reply = { status: 201, headers: {}, body: Buffer.from('a') };
     await using fixture = await RunFixture.start(stores.store, {
@@ -596,7 +596,7 @@ forEachStore((stores) => {
       const { run, job } = fixture.service.starter.prepare(fixture.trigger({}, { noStore }), {
         inStore: true,
       });
-      // As a node leaves it that died while the caller waited.
+      // The state that a node leaves which died while the caller waited.
       const payload = JSON.stringify({ ...JSON.parse(job.payload), key_id: 'k' });
       await stores.store.transaction((tx) =>
         insertPrepared(stores.store, tx, [{ run, job: { ...job, payload }, stored: () => {} }]),

@@ -31,14 +31,14 @@ export interface AnswerKeeper {
   ): Promise<unknown>;
 }
 
-/** Who waits for the answer of a run. */
+/** A caller that waits for the answer of a run. */
 interface Waiter {
   resolve: (reply: RunReply) => void;
   reject: (error: Error) => void;
 }
 
 /**
- * Does the jobs `run_workflow`: loads a run, lets it wait for its turn, has the engine advance it, and answers whoever waits
+ * Does the jobs `run_workflow`: loads a run, lets it wait for its turn, has the engine advance it, and answers the caller that waits
  * for it in this process.
  */
 export class WorkflowRuns implements JobHandler {
@@ -153,7 +153,7 @@ export class WorkflowRuns implements JobHandler {
     const made = this.#expected.get(runId);
     this.#expected.delete(runId);
     let state: TurnEnd = 'unknown';
-    // What a request, a mail or a timer started here waits for nobody.
+    // A run that a request, a mail or a timer started here does not queue.
     const arrival = isOrdered(made)
       ? this.#turns.arrive(workflowId)
       : { before: undefined, passed: () => undefined };
@@ -167,7 +167,7 @@ export class WorkflowRuns implements JobHandler {
       state = await this.#runInTurn(run, job, made, arrival, signal);
     } catch (error) {
       this.#followers.get(runId)?.reject(toError(error));
-      // Its step was cut off because a person ended it: there is nothing to go on with.
+      // Its step was cut off because a user ended the run: there is nothing to continue.
       if (error instanceof UnavailableError && this.#live.get(runId)?.isEnded === true) {
         await this.#drop(job, 'the run was ended');
         state = 'cancelled';
@@ -200,7 +200,7 @@ export class WorkflowRuns implements JobHandler {
     }
   }
 
-  /** For a run whose caller does not wait in this process any more. What is interrupted answers later. */
+  /** For a run whose caller no longer waits in this process. An interrupted run answers later. */
   #keepAnswer(run: RunTable, { id: jobId, ownerId }: LeasedJob, keyId: string): void {
     if (this.#waiters.has(run.id)) return;
     const { promise, resolve, reject } = Promise.withResolvers<RunReply>();
@@ -216,7 +216,7 @@ export class WorkflowRuns implements JobHandler {
     const { run_id: runId, workflow_id: workflowId } = job.payload as JobPayloads['run_workflow'];
     const error = {
       code: 'InternalFailure',
-      msg: `the service ended ${blamesMax} times while nothing but this run went on there; it will not be run again`,
+      msg: `the service ended ${blamesMax} times while nothing but this run was under way there; it will not be run again`,
       stack: '',
     };
     const stored = await endRunOutside(
@@ -304,7 +304,7 @@ export class WorkflowRuns implements JobHandler {
     return runs;
   }
 
-  /** Its deployment cannot be loaded: what it was configured with is not there any more. */
+  /** Its deployment cannot be loaded: what it was configured with is gone. */
   async #refuse(run: RunTable, job: LeasedJob, cause: CallerError): Promise<TurnEnd> {
     await job.unpersisted?.write();
     const error = { code: 'ConfigurationError', msg: cause.message, stack: '' };

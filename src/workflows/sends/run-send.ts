@@ -1,9 +1,9 @@
-/** What became of a send. It is tried once; after a crash of the service in the middle of it, once more. */
+/** The outcome of a send. It is tried once; after a crash of the service in the middle of it, once more. */
 export type SendOutcome = { state: 'sent' | 'failed'; result: SendResult };
 
 /** JSON in `run_sends.result`. */
 export interface SendResult {
-  /** Why it failed, for people. */
+  /** The reason of the failure, as it is shown to users. */
   error?: string;
   /** Answer to a request: HTTP status and the beginning of its body. */
   status?: number;
@@ -18,7 +18,7 @@ export interface SendResult {
   duration_ms?: number;
 }
 
-/** A send that cannot be made as it was asked for; the message is its result. */
+/** A send that cannot be made as requested; the message is its result. */
 export class SendError extends Error {
   override name = 'SendError';
 }

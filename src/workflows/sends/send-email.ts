@@ -13,7 +13,7 @@ const attachmentsMax = 20;
 
 /** The mail server of the instance. */
 export interface MailServer {
-  /** Resolves with the id of the message, or rejects with what the server said. */
+  /** Resolves with the id of the message, or rejects with the server's answer. */
   send(mail: Mail): Promise<string>;
   close(): void;
 }
@@ -24,7 +24,7 @@ export interface Mail {
   text?: string;
   html?: string;
   attachments: { filename: string; content: Buffer; contentType?: string }[];
-  /** Tells mail servers and people which workflow it is from; an action that was run by itself has none. */
+  /** Names the workflow to mail servers and receivers; an action that was run by itself has none. */
   workflowId?: string;
 }
 
@@ -69,7 +69,7 @@ export function createMailServer(options: { url: string; from: string; extraCa?:
 
 /**
  * `$.send.email`: `{ subject, text, html, attachments: [{ filename, content, encoding: 'base64' | 'utf8', contentType }] }`,
- * only to the address of whoever made the workflow, or runs the action (`to`). `attachments` are an addition to the
+ * only to the address of the user who made the workflow, or runs the action (`to`). `attachments` are an addition to the
  * original.
  */
 export async function sendEmail(

@@ -284,7 +284,7 @@ forEachStore((fixture) => {
     await strict.destroy();
   });
 
-  test('$.send.email goes to whoever made the workflow, and to nobody else', async () => {
+  test('$.send.email goes to the user who made the workflow only', async () => {
     const { send } = await setUp();
     await insertWorkflow('u_1', 'u_1');
     const { state, result } = await send('email', {
@@ -307,7 +307,7 @@ forEachStore((fixture) => {
     assert.ok(result.message_id);
   });
 
-  test('$.send.email is not sent to somebody who left the workspace', async () => {
+  test('$.send.email is not sent to a user who left the workspace', async () => {
     const { send } = await setUp();
     await insertWorkflow('o_1', 'u_1');
     const { state, result } = await send('email', { subject: 'x', text: 'y' });
@@ -359,7 +359,7 @@ forEachStore((fixture) => {
     assert.match(scope, /^\d{8}\/eu-west-1\/s3\/aws4_request$/);
   });
 
-  test('$.send.s3 reaches no other place than a bucket, and tells what the storage answered', async () => {
+  test('$.send.s3 reaches no other place than a bucket, and reports what the storage answered', async () => {
     for (const argument of [
       { bucket: '../other', payload: 1 },
       { bucket: 'A', payload: 1 },
@@ -403,7 +403,7 @@ forEachStore((fixture) => {
     assert.deepEqual(await store.read.selectFrom('jobs').select('id').execute(), []);
   });
 
-  test('what was told of already, or belongs to another node by now, is not told of again', async () => {
+  test('a send that was reported already, or belongs to another node, is not reported again', async () => {
     const { store, sends, queue } = await setUp();
     const asked: [StepSend['kind'], unknown] = ['http', { method: 'GET', url: receiver.url }];
     const [first, second] = await queue(asked, asked);
@@ -421,7 +421,7 @@ forEachStore((fixture) => {
     assert.deepEqual(states[1], ['failed', '{"error":"given up after several attempts"}']);
   });
 
-  test('receivers of one owner that hang hold up nobody else', async () => {
+  test('receivers of one owner that hang hold up no other owner', async () => {
     const { store, sends, queue } = await setUp({ http: { dispatcher, version: '1', timeoutMs: 2_000 } });
     receiver.answerAlways((request) => (request.url === '/hangs' ? undefined : {}));
     const hanging = Array.from({ length: 40 }, (): [StepSend['kind'], unknown] => [

@@ -29,9 +29,9 @@ import {
 
 /** Sends of this process under way at once. */
 const sendsMax = 256;
-/** Of one owner: slow receivers of one hold up nobody else, and not all that is their own. */
+/** Maximum of one owner: slow receivers hold up no other owner, and not all sends of their own. */
 const sendsPerOwnerMax = 8;
-/** For all sends of an action, which somebody waits for. */
+/** For all sends of an action, whose caller waits. */
 const sendNowMs = 60_000;
 
 export interface SendOptions {
@@ -48,7 +48,7 @@ export interface SendOptions {
 
 /**
  * Sends what runs left to be sent when they ended, each once; a crash between a send and its record sends it once more.
- * What became of it is in `run_sends`: a send that fails is not tried again, and never fails the run, which is over.
+ * The outcome is in `run_sends`: a send that fails is not tried again, and never fails the run, which is over.
  */
 export class RunSends implements JobHandler {
   readonly #options: SendOptions;
@@ -70,7 +70,7 @@ export class RunSends implements JobHandler {
     }
     const end = { job, runId, number };
     if (send?.state !== 'queued') {
-      // The run was deleted with all its records, or somebody else told of the send.
+      // The run was deleted with all its records, or another node reported the send.
       await store.writes.submit(this.#settle, { ...end, outcome: undefined, nowMs: clock.now() });
       return;
     }
@@ -92,7 +92,7 @@ export class RunSends implements JobHandler {
   }
 
   /**
-   * Sends at once what an action left that was run by itself; nothing is kept of it. Answers what became of each, in order:
+   * Immediately sends what an action that was run by itself left; nothing of it is stored. Returns the outcome of each, in order:
    * what is not sent within `sendNowMs`, or before `stop`, has failed. Mail goes to the user who ran it.
    */
   async sendNow(
@@ -114,7 +114,7 @@ export class RunSends implements JobHandler {
         try {
           return await this.#inTurn(row, () => this.#send(row, signal, () => this.#person(action.userId)));
         } catch (error) {
-          // What the action did is done: its answer tells of that, too.
+          // The action has ended, so its answer reports this failure too.
           if (!signal.aborted && !(error instanceof UnavailableError)) throw error;
           const reason = stop.aborted
             ? 'the service stopped before it was sent'
@@ -128,7 +128,7 @@ export class RunSends implements JobHandler {
     );
   }
 
-  /** Each owner has so many places in the queue of turns, of which each takes one send at a time. */
+  /** Each owner has a maximum of places in the queue of turns, each of which takes one send at a time. */
   #inTurn(
     send: Pick<RunSendTable, 'owner_id' | 'run_id' | 'number'>,
     work: () => Promise<SendOutcome>,

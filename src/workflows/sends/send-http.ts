@@ -5,7 +5,7 @@ import { optionalText, requiredText, SendError, type SendOutcome, sendArgument }
 
 /** For everything together (component contract): a receiver that takes longer has not answered. */
 const timeoutMsDefault = 5_000;
-/** Of the answer, so much is kept. */
+/** Maximum of the response body that is kept. */
 const answerBytesMax = 1024;
 
 const methods: readonly string[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
@@ -110,7 +110,7 @@ function withParams(text: string, params: Record<string, unknown>): string {
   return url.href;
 }
 
-/** Several values stand behind one another; an object may say anything when it is asked for its text. */
+/** Several values are joined; the text of an object may be anything. */
 function plainText(value: unknown): string {
   if (Array.isArray(value)) return value.map(plainText).join(', ');
   return typeof value === 'object' ? JSON.stringify(value) : String(value);

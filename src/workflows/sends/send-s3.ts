@@ -26,7 +26,7 @@ export interface ObjectStorage {
 
 /**
  * `$.send.s3`: `{ bucket, prefix, payload }` becomes the gzipped line of JSON `<prefix>/YYYY/MM/DD/HH/<time>-<run>-<n>.gz`,
- * with the time at which the step that asked for it ended. Each send is an object of its own (the original gathers them for a minute).
+ * with the time at which the step that requested it ended. Each send is an object of its own (the original gathers them for a minute).
  * Its name is the same when it is sent once more after a crash, so that it is there once.
  */
 export async function sendS3(

@@ -25,8 +25,8 @@ function sseEvent(payload: string): string {
 }
 
 /**
- * Stores them, of one run and in the order in which they were asked for, in the transaction that ends them: so that each is
- * there exactly once. Answers what became of each.
+ * Stores the SSE sends of one run, in the order in which they were requested, in the transaction that ends them, so that each is
+ * stored exactly once. Returns the outcome of each.
  */
 export async function storeSse(
   store: Dialect & Pick<Store, 'notify' | 'defer'>,

@@ -43,7 +43,7 @@ export async function lockQueuedSse(
   return (await store.lockRows(query).execute()) as RunSendTable[];
 }
 
-/** Says what became of a send that was not told of yet. */
+/** Records the outcome of a send that was not reported yet. */
 export async function endRunSend(
   tx: Tx,
   end: { runId: string; number: number; outcome: SendOutcome; nowMs: number },
@@ -65,7 +65,7 @@ export interface SendEnd {
   job: { id: string; attempts: number };
   runId: string;
   number: number;
-  /** undefined: there was nothing to send any more. */
+  /** undefined: there was nothing left to send. */
   outcome: SendOutcome | undefined;
   nowMs: number;
 }
@@ -104,8 +104,8 @@ export async function dropUnkept(tx: Tx, runIds: readonly string[]): Promise<voi
 }
 
 /**
- * The address of whoever made a workflow, as long as they belong to its owner; undefined when the workflow is gone, or they
- * are.
+ * The address of the user who made a workflow, as long as they belong to its owner; undefined when the workflow is gone, or the
+ * user is.
  */
 export async function addressOfWorkflow(db: Db, workflowId: string): Promise<string | undefined> {
   const row = await db
@@ -123,7 +123,7 @@ export async function addressOfWorkflow(db: Db, workflowId: string): Promise<str
   return row.owner_id === row.id || row.role !== null ? row.email : undefined;
 }
 
-/** The address of a person; undefined for anybody else. */
+/** The address of a user; undefined for any other owner. */
 export async function addressOfUser(db: Db, userId: string): Promise<string | undefined> {
   const row = await db.selectFrom('users').select('email').where('id', '=', userId).executeTakeFirst();
   return row?.email;

@@ -204,7 +204,7 @@ export const exhaustions: readonly Exhaustion[] = [
     [
       'connections',
       ['EMFILE'],
-      1000,
+      2000,
       10,
       "const made = await Promise.allSettled(Array.from({ length: n }, () => new Promise((resolve, reject) => { const s = require('net').connect(P.redirect, '127.0.0.2'); s.on('error', reject).on('connect', () => resolve(s)); }))); for (const { value } of made) value?.destroy(); const failed = made.find(({ reason }) => reason); if (failed) throw failed.reason;",
     ],

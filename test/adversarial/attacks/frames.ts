@@ -49,10 +49,7 @@ const forged: readonly (readonly [name: string, bytes: Buffer])[] = [
   ['an answer of status 1000', frame(20, 2, '{"status":1000,"headers":{}}')],
   ['an answer of status 101', frame(20, 2, '{"status":101,"headers":{}}')],
   ['an answer with a header of two lines', frame(20, 2, '{"status":200,"headers":{"a":"b\\r\\nc: d"}}')],
-  [
-    'the result of a call of somebody else',
-    frame(21, 4_000_000, `{"status":"finished",${noEffects},"result":-1}`),
-  ],
+  ['the result of another call', frame(21, 4_000_000, `{"status":"finished",${noEffects},"result":-1}`)],
   ['an error of another form', frame(22, 2, '{"error":[1,2]}')],
   ['an event that is no JSON', frame(19, 2, emitting(2), '}{')],
   [

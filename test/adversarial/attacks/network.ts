@@ -1,6 +1,6 @@
 import { type Attack, attacksOf } from '../attack-table.ts';
 
-/** Ways to connect to where the policy allows nobody. */
+/** Ways to connect to addresses that the policy forbids. */
 export const networkAttacks: readonly Attack[] = [
   ...attacksOf('sockets', [
     [

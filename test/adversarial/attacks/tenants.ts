@@ -1,10 +1,10 @@
-/** What one owner leaves in a process, and how code of somebody else looks for it: bodies of `run`. */
+/** What one owner leaves in a process, and how code of another owner looks for it: bodies of `run`. */
 export interface TenantAttack {
   name: string;
   leave: string;
   /** Returns `done` where it finds it. */
   look: string;
-  /** Who finds it where there is no wall in between: another deployment of the owner, or only the same one. */
+  /** The deployment that finds it where there is no wall: another one of the owner, or only the same one. */
   control: 'owner' | 'deployment';
 }
 
@@ -49,7 +49,7 @@ export const tenantAttacks: readonly TenantAttack[] = [
     control: 'owner',
   },
   {
-    name: 'timers that go on',
+    name: 'timers that keep running',
     leave:
       'setInterval(() => { globalThis.ticks = (globalThis.ticks ?? 0) + 1; }, 1); await new Promise((r) => setTimeout(r, 20));',
     look: "return globalThis.ticks > 0 && 'done';",

@@ -28,7 +28,7 @@ export function startQuickbooks(
         body: { CompanyInfo: { CompanyName: 'Engines' } },
       }),
       [`GET ${company}/query`]: (request) => ({
-        // One page: whoever asks for the next one gets none.
+        // There is one page: a request for the next one gets an empty list.
         body: {
           QueryResponse: / startposition /.test(queryOf(request).get('query') ?? '')
             ? {}

@@ -2,7 +2,7 @@ import type { CertificateAuthority } from '../certificates.ts';
 import type { ReceivedRequest } from '../http-receiver.ts';
 import { ServiceStandIn } from './stand-in.ts';
 
-/** Slack's Web API: who it is, one person, two channels on a page each, and posting to one. Refusals are 200 with `ok: false`, as there. */
+/** Slack's Web API: the account itself, one user, two channels on a page each, and posting to one. Refusals are 200 with `ok: false`, as there. */
 export function startSlack(authority: CertificateAuthority, token: string): Promise<ServiceStandIn> {
   const form = (request: ReceivedRequest) => new URLSearchParams(request.body.toString());
   const channel = { id: 'C123ABC456', name: 'general', is_channel: true, is_im: false, is_mpim: false };

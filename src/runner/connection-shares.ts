@@ -1,0 +1,57 @@
+import { readFileSync } from 'node:fs';
+
+/** The part of the service's descriptors that connections of user code may take. The rest is for requests, deliveries and the store. */
+const partOfDescriptors = 1 / 2;
+/** Where the system does not say how many descriptors there are. */
+const descriptorsAssumed = 1024;
+/** An owner is sure of this part of the connections, and can never have what is left for newcomers. */
+const guaranteedPart = 1 / 4;
+const partForNewcomers = 1 / 4;
+
+/**
+ * The number of connections of user code that each owner may have open through the service. An owner who is alone may have three quarters
+ * of all. So code that opens connections without end leaves descriptors for the connections of others.
+ */
+export class ConnectionShares {
+  readonly max: number;
+  readonly #open = new Map<string, number>();
+  #all = 0;
+
+  constructor(max = Math.floor(descriptorsMax() * partOfDescriptors)) {
+    this.max = max;
+  }
+
+  /** A connection is about to be opened. False: the owner has its share. */
+  take(ownerId: string): boolean {
+    const own = this.#open.get(ownerId) ?? 0;
+    const isSure = own < this.max * guaranteedPart;
+    const isRoom = this.#all < this.max * (1 - partForNewcomers);
+    if (this.#all >= this.max || !(isSure || isRoom)) return false;
+    this.#open.set(ownerId, own + 1);
+    this.#all += 1;
+    return true;
+  }
+
+  /** A connection that was taken is closed. */
+  leave(ownerId: string): void {
+    const own = (this.#open.get(ownerId) ?? 0) - 1;
+    if (own > 0) this.#open.set(ownerId, own);
+    else this.#open.delete(ownerId);
+    this.#all -= 1;
+  }
+
+  /** The number of connections that an owner has open. */
+  of(ownerId: string): number {
+    return this.#open.get(ownerId) ?? 0;
+  }
+}
+
+/** The number of descriptors that this process may have, as the system says. */
+function descriptorsMax(): number {
+  try {
+    const [, soft] = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'latin1')) ?? [];
+    return soft === undefined ? descriptorsAssumed : Number(soft);
+  } catch {
+    return descriptorsAssumed;
+  }
+}
