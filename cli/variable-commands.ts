@@ -8,9 +8,9 @@ import { readTextFile } from './prop-values.ts';
 import type { Session } from './session.ts';
 import { column, showDone, showList, timeColumn } from './show.ts';
 
-/** As many as there can be in one place. */
+/** Maximum of variables in one scope. */
 const variablesMax = 1000;
-/** Set by one request. */
+/** Maximum of variables in one request. */
 const batchSize = 100;
 
 export function variableCommands(program: Command, sessionOptions: GetSessionOptions): void {

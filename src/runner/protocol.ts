@@ -165,7 +165,7 @@ export interface LoadHeader {
   packages?: string;
   /** Or from a folder in memory, of this number; the list of its files is that many bytes at the end of the payload, the first time. */
   packageFiles?: { id: number; listBytes: number };
-  /** Environment variables of a workflow: JSON of that many bytes at the very end of the payload. Those of a place are the same in all its loads. */
+  /** Length of the JSON of environment variables at the end of the payload. They are the same in all loads of a place. */
   variablesBytes?: number;
 }
 

@@ -100,7 +100,7 @@ export interface CallRequest {
   props: Record<string, unknown>;
   /** Definitions that came from additionalProps, by name, as JSON; merged over the static ones. */
   dynamicProps?: Record<string, unknown>;
-  /** What code of a step finds in `process.env` besides; the same for all calls of a revision. */
+  /** Environment variables of a workflow; the same for all calls of a revision. */
   variables?: Readonly<Record<string, string>>;
   /** Component db at the start of the call: JSON text by key. */
   db: Record<string, string>;

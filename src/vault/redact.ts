@@ -1,6 +1,6 @@
 /** Shorter values are words and numbers that appear everywhere; redacting them would redact other text too. */
 const secretCharactersMin = 8;
-/** Of values that were called secret one by one. */
+/** Minimum for values that were marked as secret one by one. */
 const shortSecretCharactersMin = 4;
 
 const replacement = '[redacted]';
@@ -35,9 +35,9 @@ export function makeRedactor(
   };
 }
 
-/** How the errors of JSON.parse end that show a part of what they could not read: `"sk-live-12"... is not valid JSON`. */
+/** The end of errors of JSON.parse that show a part of the text: `"sk-live-12"... is not valid JSON`. */
 const excerptMark = 'is not valid JSON';
-/** The text stands in quotes, which have backslashes where the message is in JSON itself. */
+/** The excerpt in quotes, which have backslashes if the message is in JSON itself. */
 const excerpt = /(\\{0,8}")((?:(?!\1).){4,60}?)\1((?:\.\.\.)? is not valid JSON)/g;
 
 function withoutExcerpts(text: string, patterns: readonly string[]): string {
@@ -46,13 +46,13 @@ function withoutExcerpts(text: string, patterns: readonly string[]): string {
   );
 }
 
-/** What is looked for, where. */
+/** The patterns for each kind of place. */
 interface Secrets {
-  /** In texts. */
+  /** Patterns for texts. */
   all: Matcher;
-  /** In the names of JSON objects and within numbers; undefined: the same. */
+  /** Patterns for the names of JSON objects and for parts of numbers; undefined: the same. */
   long: Matcher | undefined;
-  /** As whole numbers. */
+  /** Texts of whole numbers. */
   short: ReadonlySet<string>;
 }
 
@@ -102,7 +102,7 @@ function patternsOf(values: readonly string[]): string[] {
   return [...patterns];
 }
 
-/** Fewer ways: parts of their base64 would be found everywhere. */
+/** Short secrets are searched in fewer forms: parts of their base64 would be found everywhere. */
 function shortPatternsOf(values: readonly string[]): string[] {
   const patterns = new Set<string>();
   for (const value of values) {

@@ -55,7 +55,7 @@ export function useWorkflowsOfProject(projectId: string, enabled: boolean) {
   });
 }
 
-/** Whose variables: of an owner, or of one of its projects. */
+/** The owner or project that the variables belong to. */
 export interface VariableScope {
   ownerId: string;
   /** '': for all workflows of the owner. */
@@ -66,7 +66,7 @@ export function variableQuery({ ownerId, projectId }: VariableScope) {
   return { org_id: ownerId.startsWith('o_') ? ownerId : '', project_id: projectId };
 }
 
-/** All of them, by name: there can be a thousand. */
+/** All variables of a scope in the order of their names, at most a thousand. */
 export function useVariables(scope: VariableScope, enabled = true) {
   return useQuery({
     queryKey: ['variables', scope.ownerId, scope.projectId],

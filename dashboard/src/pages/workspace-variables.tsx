@@ -130,7 +130,7 @@ function OneVariable({
           <p className="muted">
             Changed <Ago ms={Date.parse(variable.updated_at)} />
           </p>
-          {/* Anew after each change: what was typed is not kept. */}
+          {/* Made again after each change, so that typed values are not kept. */}
           <Change key={variable.updated_at} variable={variable} scope={scope} />
           <Remove name={name} scope={scope} />
         </div>
@@ -205,7 +205,7 @@ function Fields({
 }: {
   typed: Typed;
   onChange: (typed: Typed) => void;
-  /** An empty value keeps the secret one that is there. */
+  /** An empty field keeps the stored secret value. */
   keeps?: boolean;
 }) {
   const id = useId();

@@ -1052,7 +1052,7 @@ export interface Variable {
   owner_id: string;
   /** null: it is for all workflows of the owner */
   project_id: string | null;
-  /** Who changed it last */
+  /** The user (u_…) or OAuth client (oac_…) that made the last change */
   user_id: string;
   /** ISO 8601 */
   created_at: string;
@@ -1067,11 +1067,11 @@ export interface VariableAuditEntry {
   name: string;
   project_id: string | null;
   action: 'created' | 'updated' | 'deleted';
-  /** u_…, or oac_… of an OAuth client */
+  /** The user (u_…) or OAuth client (oac_…) that made the change */
   user_id: string;
-  /** What the request came with */
+  /** The API key or access token of the request */
   key_id: string;
-  /** What changed; never a value */
+  /** The fields that changed; never a value */
   details: Record<string, unknown>;
   /** ISO 8601 */
   created_at: string;

@@ -885,7 +885,8 @@ export class Variables {
   }
 
   /**
-   * Who changed which variable of a workspace or your own, newest first; only for its admins.
+   * Changes of variables of a workspace with the users who made them, or of your own, newest first; for
+   * admins.
    *
    * Of a workspace with all its projects, those that were deleted included. Kept for MILLRACE_AUDIT_DAYS.
    *

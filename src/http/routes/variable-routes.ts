@@ -35,7 +35,7 @@ import type { VariableActor, Variables } from '#user-data/variables/variables.ts
 export interface VariableRouteOptions {
   store: Store;
   variables: Variables;
-  /** Workflows of this owner must find what the variables are now. */
+  /** Called after a change: the next runs of workflows of this owner must find it. */
   onVariableChange: (ownerId: string) => void;
 }
 
@@ -71,7 +71,7 @@ const VariableShape = Type.Object({
   project_id: Type.Union([Type.String(), Type.Null()], {
     description: 'null: it is for all workflows of the owner',
   }),
-  user_id: Type.String({ description: 'Who changed it last' }),
+  user_id: Type.String({ description: 'The user (u_…) or OAuth client (oac_…) that made the last change' }),
   created_at: Type.String({ description: 'ISO 8601' }),
   updated_at: Type.String({ description: 'ISO 8601' }),
 });
@@ -81,9 +81,11 @@ const VariableAuditEntry = Type.Object({
   name: Type.String(),
   project_id: Type.Union([Type.String(), Type.Null()]),
   action: OneOf(variableAuditActions),
-  user_id: Type.String({ description: 'u_…, or oac_… of an OAuth client' }),
-  key_id: Type.String({ description: 'What the request came with' }),
-  details: Type.Record(Type.String(), Type.Unknown(), { description: 'What changed; never a value' }),
+  user_id: Type.String({ description: 'The user (u_…) or OAuth client (oac_…) that made the change' }),
+  key_id: Type.String({ description: 'The API key or access token of the request' }),
+  details: Type.Record(Type.String(), Type.Unknown(), {
+    description: 'The fields that changed; never a value',
+  }),
   created_at: Type.String({ description: 'ISO 8601' }),
 });
 
@@ -91,7 +93,7 @@ const NameParams = Type.Object({ name: Type.String({ description: 'Name of the v
 
 /** Additions: environment variables of workflows, by workspace, by project, and those of a user. */
 export function variableRoutes(app: App, { store, variables, onVariableChange }: VariableRouteOptions): void {
-  /** Whose variables a request is about. Throws CallerError as `resolveOwner` does, also for the project. */
+  /** The scope that a request names. Throws CallerError as `resolveOwner` does, also for the project. */
   const scopeOf = async (
     db: Db,
     request: FastifyRequest,
@@ -115,7 +117,7 @@ export function variableRoutes(app: App, { store, variables, onVariableChange }:
     return { ownerId, projectId: '', showsValues: owners.mayWrite(ownerId) };
   };
 
-  /** Changes in one transaction, then runs on all nodes find them. */
+  /** Makes a change in one transaction, and notifies all nodes. */
   const change = async <T>(
     request: FastifyRequest,
     work: (tx: Tx, scope: VariableScope, actor: VariableActor) => Promise<T>,
@@ -286,7 +288,8 @@ export function variableRoutes(app: App, { store, variables, onVariableChange }:
     {
       schema: {
         operationId: 'listVariableAudit',
-        summary: 'Who changed which variable of a workspace or your own, newest first; only for its admins',
+        summary:
+          'Changes of variables of a workspace with the users who made them, or of your own, newest first; for admins',
         description:
           'Of a workspace with all its projects, those that were deleted included. Kept for MILLRACE_AUDIT_DAYS.',
         tags: ['variables', 'addition'],

@@ -7,7 +7,7 @@ export interface ExpressionScope {
   steps: unknown;
   /** `steps.trigger.event` */
   event: unknown;
-  /** Called with environment variables that an expression reads and that are not set, unless it says itself what holds then. */
+  /** Called with each environment variable that an expression reads without testing it, and that is not set. */
   onUnset: (name: string) => void;
 }
 
@@ -108,7 +108,7 @@ function evaluatePart(part: Exclude<Part, string>, path: string, scope: Expressi
   }
 }
 
-/** Whether an expression says what holds without the variable: `process.env.NAME ?? 'default'`, a comparison, a condition. */
+/** True if an expression tests the variable itself: `process.env.NAME ?? 'default'`, a comparison, a condition. */
 function testsVariable(expression: string, name: string): boolean {
   if (!/^\w+$/.test(name)) return false;
   const read = `process\\s*\\??\\.\\s*env\\s*(?:\\?\\.)?\\.?\\s*(?:${name}\\b|\\[\\s*['"\`]${name}['"\`]\\s*\\])`;

@@ -65,7 +65,7 @@ function isPlumbing(type: string): boolean {
   return type === 'app' || type === 'alert' || type.startsWith('$.');
 }
 
-/** As components/validate-props.ts has it: nobody can fill in what a form does not show, or shows locked. */
+/** The same rule as in components/validate-props.ts: users cannot fill in props that a form does not show, or shows locked. */
 function isRequired(definition: ResolvedProp): boolean {
   const { optional, hidden, disabled } = definition;
   return optional !== true && hidden !== true && disabled !== true && definition.default === undefined;

@@ -2,7 +2,7 @@
 export interface VariableTable {
   id: string;
   owner_id: string;
-  /** proj_…; '': it is for all workflows of the owner. */
+  /** proj_…; '': the variable is for all workflows of the owner. */
   project_id: string;
   name: string;
   /** 1: the API never answers the value. */
@@ -12,25 +12,25 @@ export interface VariableTable {
   /** UTF-8 bytes of name and value. */
   bytes: number;
   description: string;
-  /** Who changed it last: u_…, or oac_… of an OAuth client. */
+  /** The user (u_…) or OAuth client (oac_…) that made the last change. */
   user_id: string;
   created_at_ms: number;
   updated_at_ms: number;
 }
 
-/** All variables of an owner, or of one of its projects. Changes of one set take turns by its row. */
+/** The variables of an owner, or of one of its projects, as a whole. Changes of a set take turns by locking its row. */
 export interface VariableSetTable {
   owner_id: string;
   /** proj_…; '': those of the owner. */
   project_id: string;
-  /** Grows with every change: deployments that were loaded before it are loaded anew. */
+  /** Grows with every change; deployments that were loaded before the change are loaded again. */
   version: number;
 }
 
 export const variableAuditActions = ['created', 'updated', 'deleted'] as const;
 export type VariableAuditAction = (typeof variableAuditActions)[number];
 
-/** Who changed which variable, newest last. Rows outlive the variable and its project, and hold no value. */
+/** The changes of variables, newest last. Rows outlive the variable and its project, and hold no value. */
 export interface VariableAuditTable {
   id: string;
   owner_id: string;
@@ -38,9 +38,9 @@ export interface VariableAuditTable {
   project_id: string;
   name: string;
   action: VariableAuditAction;
-  /** u_…, or oac_… of an OAuth client. */
+  /** The user (u_…) or OAuth client (oac_…) that made the change. */
   user_id: string;
-  /** What the request came with: key_… or tok_…. */
+  /** The API key or access token of the request: key_… or tok_…. */
   key_id: string;
   /** JSON object of what changed, without values. */
   details: string;

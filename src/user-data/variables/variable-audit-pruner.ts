@@ -5,9 +5,9 @@ import type { Store } from '#storage/store.ts';
 import { removeVariableAuditBefore } from './variable-store.ts';
 
 const dayMs = 86_400_000;
-/** What is kept for months may stay an hour longer. */
+/** Entries are kept for months, so an hour more does not matter. */
 const intervalMs = 3_600_000;
-/** In one transaction. */
+/** Maximum of rows that are removed in one transaction. */
 const batchRows = 200;
 
 /** Removes audit entries of variables after MILLRACE_AUDIT_DAYS, a few at a time. */
@@ -35,11 +35,11 @@ export class VariableAuditPruner {
   }
 
   start(): void {
-    // Also for a service that never runs for an hour.
+    // A service that never runs for an hour prunes too.
     this.#task.start({ atOnce: true });
   }
 
-  /** All that there is; exported for tests, which do not wait for the interval. */
+  /** Removes all old entries. Public for tests, which do not wait for the interval. */
   async prune(): Promise<void> {
     const beforeMs = this.#clock.now() - this.#daysKept * dayMs;
     for (let removed = batchRows; removed >= batchRows && !this.#task.isStopped; )

@@ -5,16 +5,16 @@ export const variableNamePattern = '^[A-Za-z_][A-Za-z0-9_]*$';
 export const variableNameCharactersMax = 256;
 export const variableValueBytesMax = 64 * 1024;
 export const variableDescriptionCharactersMax = 500;
-/** Of one workspace, one project or one user. */
+/** Maximum of variables of one workspace, project or user. */
 export const variablesMax = 1000;
-/** Names and values of one set together: every process with code of the owner holds a copy for each of its deployments. */
+/** Maximum of all names and values of one set: each process with code of the owner holds a copy for each of its deployments. */
 export const variableSetBytesMax = 1024 * 1024;
-/** Set by one request. */
+/** Maximum of variables in one request. */
 export const variablesPerRequestMax = 100;
 
-/** Names that the service sets itself. */
+/** Beginnings of names that the service sets itself. */
 const reservedPrefixes = ['PD_', 'PIPEDREAM_', 'MILLRACE_'];
-/** Names that Node or the system reads when a process starts: a value would have no effect, or mislead packages. */
+/** Names that Node or the system reads when a process starts. A value would have no effect, or would mislead packages. */
 const processNames = new Set([
   ...['NODE_OPTIONS', 'NODE_PATH', 'NODE_EXTRA_CA_CERTS', 'NODE_V8_COVERAGE', 'NODE_COMPILE_CACHE'],
   ...['HOME', 'PATH', 'PWD', 'TMPDIR', 'TZ', 'LD_PRELOAD', 'LD_LIBRARY_PATH', '__proto__'],

@@ -5,7 +5,7 @@ import type { VariableAuditTable, VariableTable } from '#storage/tables/variable
 
 export type Variable = VariableTable;
 
-/** Whose variables: of an owner (project ''), or of one of its projects. */
+/** The place of variables: an owner (project ''), or one of its projects. */
 export interface VariableScope {
   ownerId: string;
   projectId: string;
@@ -26,8 +26,8 @@ const columns = [
 ] as const;
 
 /**
- * Makes changes of one set take turns until the end of the transaction, and tells all processes that there was one. Call it before
- * the rows are read.
+ * Makes changes of one set take turns until the end of the transaction, and raises the version that all processes compare. It must be
+ * called before the rows are read.
  */
 export async function beginChange(tx: Tx, { ownerId, projectId }: VariableScope): Promise<void> {
   await tx
@@ -41,7 +41,7 @@ export async function beginChange(tx: Tx, { ownerId, projectId }: VariableScope)
     .execute();
 }
 
-/** Names a state of what workflows of a project (null: of none) find: another one after each change. */
+/** The versions of the variables of workflows in a project (null: in none), as a text that differs after each change. */
 export async function variablesStamp(db: Db, ownerId: string, projectId: string | null): Promise<string> {
   const rows = await db
     .selectFrom('variable_sets')
@@ -53,7 +53,7 @@ export async function variablesStamp(db: Db, ownerId: string, projectId: string 
   return rows.map((row) => `${row.project_id}:${row.version}`).join(' ');
 }
 
-/** In the order of their names. */
+/** All variables of a scope in the order of their names. */
 export async function listVariables(db: Db, { ownerId, projectId }: VariableScope): Promise<Variable[]> {
   const rows = await db
     .selectFrom('variables')
@@ -65,7 +65,7 @@ export async function listVariables(db: Db, { ownerId, projectId }: VariableScop
   return rows.sort((one, other) => (one.name < other.name ? -1 : 1));
 }
 
-/** Those of the owner, then those of the project. */
+/** Variables of the owner, then variables of the project. */
 export function variablesOfWorkflows(db: Db, ownerId: string, projectId: string | null): Promise<Variable[]> {
   return db
     .selectFrom('variables')
@@ -107,7 +107,7 @@ export async function measureVariables(
   return { count: Number(row.count), bytes: Number(row.bytes ?? 0) };
 }
 
-/** Inserts it, or replaces the one of its id. */
+/** Inserts a variable, or replaces the row with its id. */
 export async function putVariable(tx: Tx, variable: Variable): Promise<void> {
   const { id: _id, ...changed } = variable;
   await tx
@@ -126,7 +126,7 @@ export async function deleteVariableSet(tx: Tx, { ownerId, projectId }: Variable
     await tx.deleteFrom(table).where('owner_id', '=', ownerId).where('project_id', '=', projectId).execute();
 }
 
-/** In the transaction of what was done, so that neither is there without the other. */
+/** Must be called in the transaction of the change, so that neither is stored without the other. */
 export async function recordVariableAudit(
   tx: Tx,
   entry: Omit<VariableAuditTable, 'id' | 'details'> & { details: Record<string, unknown> },
@@ -137,7 +137,7 @@ export async function recordVariableAudit(
     .execute();
 }
 
-/** Newest first: of a whole owner with its projects, or of one project; of all variables, or of one name. */
+/** Audit entries, newest first: of an owner with all projects, or of one project; of all variables, or of one name. */
 export async function selectVariableAudit(
   db: Db,
   filter: { ownerId: string; projectId?: string; name?: string },
@@ -155,7 +155,7 @@ export async function selectVariableAudit(
   return pageOf(query, page);
 }
 
-/** Removes what was done before a time, at most `limit` rows. Answers how many. */
+/** Removes entries from before a time, at most `limit` rows. Returns the number of removed rows. */
 export async function removeVariableAuditBefore(tx: Tx, ms: number, limit: number): Promise<number> {
   const { numDeletedRows } = await tx
     .deleteFrom('variable_audit')

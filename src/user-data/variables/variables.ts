@@ -23,7 +23,7 @@ import {
   variablesStamp,
 } from './variable-store.ts';
 
-/** What a change says of one variable; what is absent stays as it is. */
+/** A change of one variable; absent fields stay as they are. */
 export interface VariableChange {
   name: string;
   value?: string;
@@ -31,24 +31,24 @@ export interface VariableChange {
   description?: string;
 }
 
-/** Who makes a change. */
+/** The caller that makes a change. */
 export interface VariableActor {
   userId: string;
   keyId: string;
 }
 
-/** What code and expressions of workflows find in `process.env`. */
+/** Variables as code and expressions of workflows get them in `process.env`. */
 export interface OpenVariables {
   values: Record<string, string>;
-  /** Values that must not be seen in what leaves a run. */
+  /** Secret values, which are redacted in everything that leaves a run. */
   secrets: string[];
-  /** Names the values: another one for others. */
+  /** Hash of the values. */
   digest: string;
 }
 
 export const noVariables: OpenVariables = { values: {}, secrets: [], digest: '' };
 
-/** Of owners and projects, how many have what was opened for one deployment found by the next. */
+/** Maximum of owners and projects whose opened variables are shared between deployments. */
 const sharedMax = 10_000;
 
 /**
@@ -60,7 +60,7 @@ const sharedMax = 10_000;
 export class Variables {
   readonly #vault: Vault;
   readonly #clock: Clock;
-  /** What deployments have that run here, by owner and project: they share one copy. */
+  /** Opened variables of deployments in use, by owner and project: deployments share one copy. */
   readonly #shared = new Map<string, { stamp: string; opened: WeakRef<OpenVariables> }>();
 
   constructor(options: { vault: Vault; clock: Clock }) {
@@ -69,8 +69,8 @@ export class Variables {
   }
 
   /**
-   * Sets variables, in one transaction with what the caller checked. Answers them in the given order. Throws CallerError
-   * `missing_parameter` or `invalid_parameter` (`at` is where the change stands in the request), and `conflict` beyond the limits.
+   * Sets variables in the transaction in which the caller checked the rights, and returns them in the given order. Throws CallerError
+   * `missing_parameter` or `invalid_parameter` (`at` is the place of the change in the request), and `conflict` beyond the limits.
    */
   async set(
     tx: Tx,
@@ -143,7 +143,7 @@ export class Variables {
     return variable;
   }
 
-  /** Answers false when there is no such variable. */
+  /** Returns false if there is no such variable. */
   async remove(tx: Tx, scope: VariableScope, name: string, actor: VariableActor): Promise<boolean> {
     await beginChange(tx, scope);
     const variable = await findVariable(tx, scope, name);
@@ -153,7 +153,7 @@ export class Variables {
     return true;
   }
 
-  /** With the project that has them. */
+  /** Removes the variables of a project that is deleted. */
   async removeAll(tx: Tx, scope: VariableScope, actor: VariableActor): Promise<void> {
     await beginChange(tx, scope);
     for (const { name } of await listVariables(tx, scope))
@@ -171,12 +171,12 @@ export class Variables {
   }
 
   /**
-   * What workflows of an owner find that are in a project (null: in none): those of the project before those of the owner. Throws
+   * The variables of a workflow of this owner in this project (null: in none). A variable of the project replaces one of the owner. Throws
    * CallerError `not_found` that names a variable whose value cannot be opened, UnavailableError without the right key.
    */
   async open(db: Db, ownerId: string, projectId: string | null): Promise<OpenVariables> {
     const key = JSON.stringify([ownerId, projectId]);
-    // Before they are read: what changes in between is read anew by whoever asks next.
+    // Read first: a change in between makes the next call read the variables again.
     const stamp = await variablesStamp(db, ownerId, projectId);
     if (stamp === '') return noVariables;
     const shared = this.#shared.get(key);
@@ -192,7 +192,7 @@ export class Variables {
 
   async #openAll(db: Db, ownerId: string, projectId: string | null): Promise<OpenVariables> {
     const rows = await variablesOfWorkflows(db, ownerId, projectId);
-    // Those of the project come later.
+    // Variables of the project come later, and replace those of the owner.
     const winning = [...new Map(rows.map((row) => [row.name, row])).values()].sort(byName);
     const { values: opened, damaged } = await this.#open(db, winning);
     if (damaged !== undefined)
@@ -210,7 +210,7 @@ export class Variables {
     };
   }
 
-  /** Values by id; `damaged`: the name of one that cannot be opened. Only the wrong key is a reason to throw. */
+  /** Values by id; `damaged` is the name of a variable that cannot be opened. Throws only with the wrong key. */
   async #open(
     db: Db,
     rows: readonly Variable[],

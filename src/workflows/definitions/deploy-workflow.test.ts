@@ -336,7 +336,7 @@ forEachStore((fixture) => {
     }
   });
 
-  test('a change of variables reaches what is loaded, of its owner alone, and evaluates code anew', async () => {
+  test('a change of variables reaches the loaded deployments of its owner, and no others, with another revision', async () => {
     using parts = new DeployerFixture(fixture.store);
     const { deployer } = tools(parts);
     const { deployment_id: id } = await deployer.create({ steps: stepOf(await parts.component()) }, me);
@@ -350,7 +350,7 @@ forEachStore((fixture) => {
         }),
       );
     const deployments = new Deployments({ store: fixture.store, clock: parts.clock, context });
-    // One node is told of it; with several each finds out within a second, also when it is not told.
+    // A single node is notified. Each of several finds out within a second, also without a notification.
     const changed = async (ownerId: string) => {
       if (fixture.dialect === 'sqlite') deployments.forgetOwner(ownerId);
       else parts.aheadMs += 1001;

@@ -14,9 +14,9 @@ import { type LoadedDeployment, packagesOf } from './loaded-deployment.ts';
 import type { WorkflowDefinition } from './workflow-definition.ts';
 import { deploymentAccounts, deploymentStamp, findDeployment, findWorkflow } from './workflow-store.ts';
 
-/** What deployments need from others. */
+/** Functions of other parts that deployments need. */
 export interface WorkflowContext extends Pick<DeploymentContext, 'credentials' | 'sealer'> {
-  /** What workflows of an owner find in `process.env` that are in this project (null: in none). Throws as `loadDeployment` does. */
+  /** The variables of workflows of an owner in this project (null: in none). Throws as `loadDeployment` does. */
   variables(ownerId: string, projectId: string | null): Promise<OpenVariables>;
 }
 

@@ -21,7 +21,7 @@ export interface LoadedDeployment {
   accountIds: string[];
   /** The time (epoch ms) from which credentials must be read again; null: they are valid until they are changed. */
   freshUntilMs: number | null;
-  /** What its code finds in `process.env`: never stored, never logged. */
+  /** The variables in its `process.env`: never stored, never logged. */
   variables: OpenVariables;
   /** Names this state of code, props, credentials and variables: code is evaluated again for another one. */
   revision: string;

@@ -171,7 +171,7 @@ function resultOf(
   const what = live.isAction ? 'the action' : `step ${step.namespace}`;
   const effects = outcome.step;
   const exports = redact(effects?.exports ?? '{}');
-  // Line by line: a secret such as `info` must not change what else a line says.
+  // Only the messages: a secret such as `info` must not change the level of a line.
   const lines = logLines(outcome, times.endedAtMs);
   const logs = JSON.stringify(lines.map((line) => ({ ...line, message: redact(line.message) })));
   const common = {

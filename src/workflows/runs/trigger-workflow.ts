@@ -29,7 +29,7 @@ export function triggerHostCalls(options: {
       // An action that is run by itself is no emitter: a call of the API triggers.
       emitterId: run.workflow_id === '' ? null : run.workflow_id,
       sourceType: 'WORKFLOW',
-      // It is kept with the other run.
+      // The event is stored with the other run.
       event: ask.body.length === 0 ? 'null' : deployment.redact(payloadText(ask.body)),
       hops: run.hops + 1,
       traceId: run.trace_id,
