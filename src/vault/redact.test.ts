@@ -171,6 +171,52 @@ describe('redaction', () => {
     assert.ok(performance.now() - started < 5_000);
   });
 
+  test('long secrets are found exactly, beside others with the same beginning', () => {
+    let seed = 7;
+    const next = (below: number) => {
+      seed = (seed * 48_271) % 2_147_483_647;
+      return seed % below;
+    };
+    const word = (length: number) => Array.from({ length }, () => 'ab'[next(2)]).join('');
+    for (let round = 0; round < 50; round += 1) {
+      const common = word(63 + next(3));
+      const secrets = [
+        ...Array.from({ length: 3 }, () => common + word(1 + next(40))),
+        word(90),
+        'ab'.repeat(50),
+      ];
+      const parts = [...secrets, ...secrets.map((text) => text.slice(0, -1)), word(70), common];
+      const text = Array.from(
+        { length: 12 },
+        () => (parts[next(parts.length)] ?? '') + 'x'.repeat(next(2)),
+      ).join('');
+      const hidden = Array.from(text, () => false);
+      for (const value of secrets)
+        for (let at = text.indexOf(value); at !== -1; at = text.indexOf(value, at + 1))
+          hidden.fill(true, at, at + value.length);
+      const expected = Array.from(text, (letter, at) =>
+        hidden[at] ? (hidden[at - 1] ? '' : '[redacted]') : letter,
+      ).join('');
+      assert.equal(makeRedactor(secrets)(text), expected);
+    }
+  });
+
+  test('a thousand secrets, also of one beginning, cost no more than one pass over the text', () => {
+    const apart = Array.from({ length: 1000 }, (_, n) => `${n}-${'s'.repeat(150)}-${n}`);
+    const alike = Array.from({ length: 1000 }, (_, n) => `${'a'.repeat(200)}-${n}`);
+    // CPU time: the machine may be busy.
+    const before = process.cpuUsage();
+    const text = '0123456789-abcdefghijkl '.repeat(100_000);
+    assert.equal(makeRedactor([], apart)(text), text);
+    const slow = 'a'.repeat(1_000_000);
+    makeRedactor([], alike)(slow);
+    // Where comparing would take too long, more is hidden, never less.
+    assert.doesNotMatch(makeRedactor([], alike)(`${slow.slice(0, 1000)} and ${alike[7]}!`), /a{9}|7/);
+    const { user, system } = process.cpuUsage(before);
+    // One search for each secret would take half a minute.
+    assert.ok(user + system < 8e6, `${(user + system) / 1e6} s of CPU time`);
+  });
+
   test('half a character is a secret like any other', () => {
     assert.equal(makeRedactor(['\ud800abcdefgh'])('x\ud800abcdefghx'), 'x[redacted]x');
   });

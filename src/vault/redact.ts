@@ -1,7 +1,12 @@
+import { SecretMatcher } from './secret-matcher.ts';
+
 /** Shorter values are words and numbers that appear everywhere; redacting them would redact other text too. */
 const secretCharactersMin = 8;
 /** Minimum for values that were marked as secret one by one. */
 const shortSecretCharactersMin = 4;
+
+/** Texts are searched for so many beginnings one by one, which is the fastest. */
+const hintsSearchedMax = 32;
 
 const replacement = '[redacted]';
 
@@ -16,22 +21,43 @@ export function makeRedactor(
   secretValues: readonly string[],
   shortSecrets: readonly string[] = [],
 ): (text: string) => string {
-  const long = patternsOf([...secretValues, ...shortSecrets]);
-  const short = shortPatternsOf(shortSecrets);
-  const patterns = [...long, ...short];
-  if (patterns.length === 0) return (text) => text;
-  const hints = hintsOf(patterns);
+  const values = [...secretValues, ...shortSecrets].filter((value) => value.length >= secretCharactersMin);
+  const shorts = shortSecrets.filter(
+    (value) => value.length >= shortSecretCharactersMin && value.length < secretCharactersMin,
+  );
+  if (values.length + shorts.length === 0) return (text) => text;
+  const hints = hintsOf([...patternsOf(values.map(beginningOf)), ...shortPatternsOf(shorts)]);
+  // Both are built when first needed: most runs of most sources never print a secret.
+  let hintMatcher: SecretMatcher | undefined;
   let secrets: Secrets | undefined;
+  const mayHold = (text: string): boolean => {
+    if (hints.length <= hintsSearchedMax) return hints.some((hint) => text.includes(hint));
+    hintMatcher ??= new SecretMatcher(hints);
+    return hintMatcher.matches(text);
+  };
   return (given) => {
-    const text = given.includes(excerptMark) ? withoutExcerpts(given, patterns) : given;
-    if (!hints.some((hint) => text.includes(hint))) return text;
-    // Built when first needed: most runs of most sources never print a secret.
-    secrets ??= {
-      all: new Matcher(patterns),
-      long: short.length === 0 ? undefined : new Matcher(long),
-      short: new Set(short),
-    };
+    const text = given.includes(excerptMark) ? withoutExcerpts(given, [...values, ...shorts]) : given;
+    if (!mayHold(text)) return text;
+    secrets ??= secretsFor(values, shorts);
     return redactText(text, secrets);
+  };
+}
+
+/** Both, one after the other. */
+export function bothRedactors(
+  one: (text: string) => string,
+  other: (text: string) => string,
+): (text: string) => string {
+  return (text) => other(one(text));
+}
+
+function secretsFor(values: readonly string[], shorts: readonly string[]): Secrets {
+  const long = patternsOf(values);
+  const short = shortPatternsOf(shorts);
+  return {
+    all: new SecretMatcher([...long, ...short]),
+    long: short.length === 0 ? undefined : new SecretMatcher(long),
+    short: new Set(short),
   };
 }
 
@@ -40,18 +66,20 @@ const excerptMark = 'is not valid JSON';
 /** The excerpt in quotes, which have backslashes if the message is in JSON itself. */
 const excerpt = /(\\{0,8}")((?:(?!\1).){4,60}?)\1((?:\.\.\.)? is not valid JSON)/g;
 
-function withoutExcerpts(text: string, patterns: readonly string[]): string {
+function withoutExcerpts(text: string, values: readonly string[]): string {
   return text.replace(excerpt, (all, quote: string, part: string, rest: string) =>
-    patterns.some((pattern) => pattern.includes(part)) ? `${quote}${replacement}${quote}${rest}` : all,
+    values.some((value) => value.includes(part) || jsonEscaped(value).includes(part))
+      ? `${quote}${replacement}${quote}${rest}`
+      : all,
   );
 }
 
 /** The patterns for each kind of place. */
 interface Secrets {
   /** Patterns for texts. */
-  all: Matcher;
+  all: SecretMatcher;
   /** Patterns for the names of JSON objects and for parts of numbers; undefined: the same. */
-  long: Matcher | undefined;
+  long: SecretMatcher | undefined;
   /** Texts of whole numbers. */
   short: ReadonlySet<string>;
 }
@@ -91,7 +119,6 @@ function isPlainAddress(value: string): boolean {
 function patternsOf(values: readonly string[]): string[] {
   const patterns = new Set<string>();
   for (const value of values) {
-    if (value.length < secretCharactersMin) continue;
     const bytes = Buffer.from(value, 'utf8');
     const forms = [value, jsonEscaped(value), jsonEscaped(jsonEscaped(value)), ...urlForms(value)];
     for (const encoding of ['base64', 'base64url'] as const) {
@@ -106,7 +133,6 @@ function patternsOf(values: readonly string[]): string[] {
 function shortPatternsOf(values: readonly string[]): string[] {
   const patterns = new Set<string>();
   for (const value of values) {
-    if (value.length < shortSecretCharactersMin || value.length >= secretCharactersMin) continue;
     const bytes = Buffer.from(value, 'utf8');
     const forms = [value, jsonEscaped(value), jsonEscaped(jsonEscaped(value)), ...urlForms(value)];
     for (const form of [...forms, bytes.toString('base64'), bytes.toString('base64url')]) patterns.add(form);
@@ -121,6 +147,13 @@ function shortPatternsOf(values: readonly string[]): string[] {
 function hintsOf(patterns: readonly string[]): string[] {
   const begin = (text: string) => text.slice(0, secretCharactersMin);
   return [...new Set(patterns.flatMap((pattern) => [begin(pattern), begin(jsonEscaped(pattern))]))];
+}
+
+/** As much of a value as the first characters of all its forms depend on. */
+function beginningOf(value: string): string {
+  const length = 2 * secretCharactersMin;
+  // A pair of surrogates stays whole.
+  return value.slice(0, /[\ud800-\udbff]/.test(value.charAt(length - 1)) ? length + 1 : length);
 }
 
 function jsonEscaped(text: string): string {
@@ -194,7 +227,7 @@ function endOfString(json: string, quote: number): number {
   return index + 1;
 }
 
-function redactPlain(text: string, matcher: Matcher): string {
+function redactPlain(text: string, matcher: SecretMatcher): string {
   let out = '';
   let position = 0;
   for (const { start, end } of matcher.find(text)) {
@@ -202,100 +235,4 @@ function redactPlain(text: string, matcher: Matcher): string {
     position = end;
   }
   return position === 0 ? text : out + text.slice(position);
-}
-
-interface Span {
-  start: number;
-  end: number;
-}
-
-/** Finds all patterns in one pass over the text (Aho and Corasick, 1975), a node per character of a pattern. */
-class Matcher {
-  /** Children of a node: a list through `#sibling`, mostly of one, that starts at `#child`. 0 = none. */
-  readonly #child: Int32Array;
-  readonly #sibling: Int32Array;
-  readonly #code: Uint16Array;
-  /** The node of the longest proper suffix that is also the beginning of a pattern. */
-  readonly #fallback: Int32Array;
-  /** Length of the longest pattern that ends at the node, itself or by a suffix; 0 = none. */
-  readonly #ends: Int32Array;
-  #nodes = 1;
-
-  constructor(patterns: readonly string[]) {
-    const size = patterns.reduce((sum, pattern) => sum + pattern.length, 1);
-    this.#child = new Int32Array(size);
-    this.#sibling = new Int32Array(size);
-    this.#code = new Uint16Array(size);
-    this.#fallback = new Int32Array(size);
-    this.#ends = new Int32Array(size);
-    for (const pattern of patterns) this.#add(pattern);
-    this.#link();
-  }
-
-  /** The spans of all matches, in order, with overlapping and adjacent ones joined. */
-  find(text: string): Span[] {
-    const spans: Span[] = [];
-    let node = 0;
-    for (let index = 0; index < text.length; index += 1) {
-      node = this.#step(node, text.charCodeAt(index));
-      const length = this.#ends[node] ?? 0;
-      if (length > 0) join(spans, { start: index + 1 - length, end: index + 1 });
-    }
-    return spans;
-  }
-
-  #add(pattern: string): void {
-    let node = 0;
-    for (let index = 0; index < pattern.length; index += 1) {
-      const code = pattern.charCodeAt(index);
-      let next = this.#childOf(node, code);
-      if (next === 0) {
-        next = this.#nodes;
-        this.#nodes += 1;
-        this.#code[next] = code;
-        this.#sibling[next] = this.#child[node] ?? 0;
-        this.#child[node] = next;
-      }
-      node = next;
-    }
-    this.#ends[node] = pattern.length;
-  }
-
-  /** Breadth first, so that the fallback of every shorter beginning is known. */
-  #link(): void {
-    const queue = [0];
-    for (const node of queue) {
-      for (let child = this.#child[node] ?? 0; child !== 0; child = this.#sibling[child] ?? 0) {
-        queue.push(child);
-        const fallback = node === 0 ? 0 : this.#step(this.#fallback[node] ?? 0, this.#code[child] ?? 0);
-        this.#fallback[child] = fallback;
-        this.#ends[child] = Math.max(this.#ends[child] ?? 0, this.#ends[fallback] ?? 0);
-      }
-    }
-  }
-
-  #step(from: number, code: number): number {
-    let node = from;
-    for (;;) {
-      const next = this.#childOf(node, code);
-      if (next !== 0 || node === 0) return next;
-      node = this.#fallback[node] ?? 0;
-    }
-  }
-
-  #childOf(node: number, code: number): number {
-    let child = this.#child[node] ?? 0;
-    while (child !== 0 && this.#code[child] !== code) child = this.#sibling[child] ?? 0;
-    return child;
-  }
-}
-
-/** Ends grow from call to call; a new span may reach back over several that are there. */
-function join(spans: Span[], span: Span): void {
-  let { start } = span;
-  for (let last = spans.at(-1); last !== undefined && last.end >= start; last = spans.at(-1)) {
-    start = Math.min(start, last.start);
-    spans.pop();
-  }
-  spans.push({ start, end: span.end });
 }

@@ -8,7 +8,7 @@ export const variableDescriptionCharactersMax = 500;
 /** Maximum of variables of one workspace, project or user. */
 export const variablesMax = 1000;
 /** Maximum of all names and values of one set: each process with code of the owner holds a copy for each of its deployments. */
-export const variableSetBytesMax = 1024 * 1024;
+export const variableSetBytesMax = 256 * 1024;
 /** Maximum of variables in one request. */
 export const variablesPerRequestMax = 100;
 

@@ -36,10 +36,12 @@ forEachStore((fixture) => {
     await set({ ownerId: 'o_1', projectId: 'proj_2' }, [{ name: 'C', value: 'other project' }]);
     await set({ ownerId: 'o_2', projectId: '' }, [{ name: 'D', value: 'other owner' }]);
     const ofAll = await open();
-    assert.deepEqual([ofAll.values, ofAll.secrets], [{ A: 'owner', B: 'owner' }, ['owner']]);
+    assert.deepEqual(ofAll.values, { A: 'owner', B: 'owner' });
+    assert.equal(ofAll.redact('owner, project'), '[redacted], project');
+    assert.equal(await open(), ofAll, 'deployments share it');
     const found = await open('o_1', 'proj_1');
     assert.deepEqual(found.values, { A: 'project', B: 'owner' });
-    assert.deepEqual(found.secrets.sort(), ['owner', 'project']);
+    assert.equal(found.redact('owner, project'), '[redacted], [redacted]');
     assert.deepEqual(await open('u_9'), noVariables);
     // The project of another owner says nothing.
     assert.deepEqual((await open('o_2', 'proj_1')).values, { D: 'other owner' });

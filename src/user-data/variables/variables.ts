@@ -5,6 +5,7 @@ import { CallerError, UnavailableError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Db, Tx } from '#storage/store.ts';
 import type { VariableAuditAction } from '#storage/tables/variable-tables.ts';
+import { makeRedactor } from '#vault/redact.ts';
 import { openValues, sealValue } from '#vault/sealed-values.ts';
 import type { Vault } from '#vault/vault.ts';
 import { checkVariableName, checkVariableSet, checkVariableValue } from './variable-rules.ts';
@@ -40,13 +41,13 @@ export interface VariableActor {
 /** Variables as code and expressions of workflows get them in `process.env`. */
 export interface OpenVariables {
   values: Record<string, string>;
-  /** Secret values, which are redacted in everything that leaves a run. */
-  secrets: string[];
+  /** Replaces secret values in everything that leaves a run. One for all deployments, because it grows with the values. */
+  redact: (text: string) => string;
   /** Hash of the values. */
   digest: string;
 }
 
-export const noVariables: OpenVariables = { values: {}, secrets: [], digest: '' };
+export const noVariables: OpenVariables = { values: {}, redact: (text) => text, digest: '' };
 
 /** Maximum of owners and projects whose opened variables are shared between deployments. */
 const sharedMax = 10_000;
@@ -205,7 +206,7 @@ export class Variables {
     const values = Object.fromEntries(winning.map((row) => [row.name, openedOf(row)]));
     return {
       values,
-      secrets: winning.filter(({ secret }) => secret === 1).map(openedOf),
+      redact: makeRedactor([], winning.filter(({ secret }) => secret === 1).map(openedOf)),
       digest: createHash('sha256').update(JSON.stringify(values)).digest('hex'),
     };
   }

@@ -8,7 +8,7 @@ import type { DeploymentContext } from '#sources/deployment.ts';
 import { soonest } from '#sources/open-accounts.ts';
 import type { Db, Store } from '#storage/store.ts';
 import type { OpenVariables } from '#user-data/variables/variables.ts';
-import { makeRedactor } from '#vault/redact.ts';
+import { bothRedactors, makeRedactor } from '#vault/redact.ts';
 import { loadStep, type OpenedStep } from './load-step.ts';
 import { type LoadedDeployment, packagesOf } from './loaded-deployment.ts';
 import type { WorkflowDefinition } from './workflow-definition.ts';
@@ -71,10 +71,7 @@ export async function loadDeployment(
     accountIds: [...new Set(opened.flatMap(({ accountIds }) => accountIds))],
     revision: `${deployment.number}-${digest.digest('hex').slice(0, 16)}`,
     variables,
-    redact: makeRedactor(
-      opened.flatMap(({ secrets }) => secrets),
-      variables.secrets,
-    ),
+    redact: bothRedactors(makeRedactor(opened.flatMap(({ secrets }) => secrets)), variables.redact),
   };
 }
 

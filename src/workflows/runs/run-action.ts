@@ -14,7 +14,7 @@ import type { Store } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
 import type { SendKind } from '#storage/tables/workflow-tables.ts';
 import type { OpenVariables } from '#user-data/variables/variables.ts';
-import { makeRedactor } from '#vault/redact.ts';
+import { bothRedactors, makeRedactor } from '#vault/redact.ts';
 import {
   refuseMasked,
   requireRunnable,
@@ -269,7 +269,7 @@ function deploymentOf(
     freshUntilMs: opened.freshUntilMs,
     revision: '1',
     variables,
-    redact: makeRedactor(opened.secrets, variables.secrets),
+    redact: bothRedactors(makeRedactor(opened.secrets), variables.redact),
   };
 }
 
