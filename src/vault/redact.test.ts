@@ -206,7 +206,7 @@ describe('redaction', () => {
     const alike = Array.from({ length: 1000 }, (_, n) => `${'a'.repeat(200)}-${n}`);
     // CPU time: the machine may be busy.
     const before = process.cpuUsage();
-    const text = '0123456789-abcdefghijkl '.repeat(100_000);
+    const text = '0123456789-abcdefghijkl '.repeat(300_000);
     assert.equal(makeRedactor([], apart)(text), text);
     const slow = 'a'.repeat(1_000_000);
     makeRedactor([], alike)(slow);
@@ -214,7 +214,7 @@ describe('redaction', () => {
     assert.doesNotMatch(makeRedactor([], alike)(`${slow.slice(0, 1000)} and ${alike[7]}!`), /a{9}|7/);
     const { user, system } = process.cpuUsage(before);
     // One search for each secret would take half a minute.
-    assert.ok(user + system < 8e6, `${(user + system) / 1e6} s of CPU time`);
+    assert.ok(user + system < 6e6, `${(user + system) / 1e6} s of CPU time`);
   });
 
   test('half a character is a secret like any other', () => {
