@@ -19,7 +19,7 @@ before(async () => {
 });
 after(() => fixture.close());
 
-/** Environment variables of a workflow, as its code and its expressions find them, and nobody else. */
+/** Runs a step whose deployment has environment variables. */
 let modules = 0;
 function run(
   request: Partial<CallRequest>,

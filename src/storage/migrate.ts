@@ -21,6 +21,7 @@ import { apiRequestKeysMigration } from './migrations/0018-api-request-keys.ts';
 import { isolatedSourcesMigration } from './migrations/0019-isolated-sources.ts';
 import { ownerSharesMigration } from './migrations/0020-owner-shares.ts';
 import { variablesMigration } from './migrations/0021-variables.ts';
+import { runReplaysMigration } from './migrations/0022-run-replays.ts';
 import type { Store, Tx } from './store.ts';
 
 export interface Migration {
@@ -51,6 +52,7 @@ export const migrations: readonly Migration[] = [
   isolatedSourcesMigration,
   ownerSharesMigration,
   variablesMigration,
+  runReplaysMigration,
 ];
 
 /** The store was written by a newer version, or its history differs: continuing could destroy data. */
