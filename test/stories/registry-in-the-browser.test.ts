@@ -32,6 +32,15 @@ describe('the registry in the dashboard', { skip: chromiumSkip() }, () => {
           'actions/broken/broken.mjs': 'export default { key: "demo-broken", ',
         },
       },
+      {
+        name: '@pipedream/openai',
+        version: '1.2.0',
+        files: {
+          'actions/ask/ask.mjs':
+            'export default { key: "openai-ask", name: "Ask a model", description: "Asks", version: "0.0.1", type: "action",\n' +
+            '  props: { openai: { type: "app", app: "openai" } }, run() { return "answer"; } };',
+        },
+      },
     ]);
   });
   const dashboard = useDashboard({ ownService: () => ({ MILLRACE_NPM_REGISTRY: npm.url }) });
@@ -167,5 +176,21 @@ describe('the registry in the dashboard', { skip: chromiumSkip() }, () => {
     await page.goto(`${service.url}/registry/demo-tick`);
     await page.getByText('This component cannot be used.').waitFor();
     dashboard.forgetComplaints();
+  });
+
+  test('an app without components is offered with its package where a step is chosen, and added there by the admin', async () => {
+    const page = await dashboard.signedIn('/workflows/new');
+    await page.getByRole('button', { name: 'Add a component' }).click();
+    const search = page.getByLabel('Search for an action');
+    await search.fill('openai');
+    const offer = page.getByRole('region', { name: 'Components of OpenAI' });
+    await offer.getByText('@pipedream/openai').waitFor();
+    await dashboard.screenshot(page, 'picker-offers-package');
+    await offer.getByRole('button', { name: 'Add the package' }).click();
+    await page.getByRole('button', { name: /Ask a model/ }).click();
+    await page.getByRole('button', { name: 'Use version 0.0.1' }).click();
+    await page.getByText('openai-ask').first().waitFor();
+    assert.equal(await offer.count(), 0);
+    dashboard.nothingWrong();
   });
 });

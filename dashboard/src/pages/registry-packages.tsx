@@ -1,11 +1,11 @@
-import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useMutation } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link } from 'wouter';
 import type { RegistryPackage } from '#sdk';
 import { api } from '~/api/client.ts';
-import type { Data } from '~/api/queries.ts';
 import { usePackages } from '~/api/registry-queries.ts';
-import { Ago, useNow } from '~/parts/ago.tsx';
+import { AddingPackage, useAddPackage, useRegistryChanged } from '~/parts/add-package.tsx';
+import { Ago } from '~/parts/ago.tsx';
 import { Confirm } from '~/parts/confirm.tsx';
 import { formatNumber } from '~/parts/format.ts';
 import { Empty, Loading } from '~/parts/page.tsx';
@@ -46,29 +46,13 @@ export function RegistryPackages() {
   );
 }
 
-function useRegistryChanged() {
-  const queries = useQueryClient();
-  return () => {
-    for (const key of ['packages', 'registry', 'registry component', 'apps'])
-      void queries.invalidateQueries({ queryKey: [key] });
-  };
-}
-
 function AddPackage() {
   const [name, setName] = useState('');
   const [version, setVersion] = useState('');
-  const changed = useRegistryChanged();
-  const add = useMutation({
-    mutationFn: async () =>
-      (
-        await api<Data<RegistryPackage>>('POST', '/v1/registry/packages', {
-          body: { name: name.trim(), ...(version.trim() === '' ? {} : { version: version.trim() }) },
-        })
-      ).data,
-    onSuccess: () => {
+  const add = useAddPackage({
+    onAdded: () => {
       setName('');
       setVersion('');
-      changed();
     },
   });
   return (
@@ -76,7 +60,7 @@ function AddPackage() {
       className="card form"
       onSubmit={(event) => {
         event.preventDefault();
-        add.mutate();
+        add.mutate({ name: name.trim(), version: version.trim() });
       }}
     >
       <h2>Add a package</h2>
@@ -109,7 +93,7 @@ function AddPackage() {
           Add
         </button>
       </div>
-      {add.isPending && <Adding since={add.submittedAt} />}
+      {add.isPending && <AddingPackage since={add.submittedAt} />}
       {add.error !== null && <Problem error={add.error} what="It was not added." />}
       {add.isSuccess && (
         <p className="good below" role="status">
@@ -120,12 +104,6 @@ function AddPackage() {
       )}
     </form>
   );
-}
-
-function Adding({ since }: { since: number }) {
-  const now = useNow(1_000);
-  const seconds = Math.max(0, Math.round((now - since) / 1000));
-  return <Loading what={`Downloading and reading it, ${seconds} s so far`} />;
 }
 
 const keysShown = 200;

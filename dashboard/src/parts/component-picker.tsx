@@ -3,6 +3,7 @@ import { Link } from 'wouter';
 import type { Component } from '#sdk';
 import { useComponent, useRegistryComponent, useRegistrySearch } from '~/api/queries.ts';
 import { plainWords } from './marks.ts';
+import { MissingApps } from './missing-apps.tsx';
 import { Loading } from './page.tsx';
 import { shortened, visible } from './plain-text.ts';
 import { Problem } from './problem.tsx';
@@ -20,7 +21,8 @@ export function ComponentPicker({
 }) {
   const [words, setWords] = useState('');
   const [key, setKey] = useState<string>();
-  const found = useRegistrySearch(useSettled(words.trim()), type);
+  const settled = useSettled(words.trim());
+  const found = useRegistrySearch(settled, type);
   const [saved, setSaved] = useState<string>();
   const ofRegistry = useRegistryComponent(key);
   const ofOwner = useComponent(saved);
@@ -86,6 +88,7 @@ export function ComponentPicker({
           </li>
         ))}
       </ul>
+      <MissingApps words={settled} type={type} />
       {found.data?.data.length === 0 && component === undefined && (
         <p className="muted">
           Nothing in the registry fits. More come with packages: see{' '}
