@@ -11,8 +11,15 @@ const paths = globSync('*/{sources,actions}/*.ts', { cwd: import.meta.dirname })
 test('the registry has the components that are promised', () => {
   const keys = paths.map((path) => path.replace(/^(.*)\/(?:sources|actions)\/(.*)\.ts$/, '$1-$2')).sort();
   assert.deepEqual(keys, [
+    'crypto-generate-uuid',
+    'crypto-hash',
+    'crypto-hmac',
     'csv-create',
     'csv-parse',
+    'encoding-base64-decode',
+    'encoding-base64-encode',
+    'encoding-compress',
+    'encoding-decompress',
     'formatting-add-subtract-time',
     'formatting-compare-dates',
     'formatting-convert-html-to-markdown',
@@ -45,6 +52,11 @@ test('the registry has the components that are promised', () => {
     'http-return-http-response',
     'json-transform',
     'json-validate',
+    'list-aggregate',
+    'list-filter',
+    'list-remove-duplicates',
+    'list-sort',
+    'list-split-into-batches',
     'number-generate-random',
     'number-parse',
     'number-round',
@@ -52,6 +64,8 @@ test('the registry has the components that are promised', () => {
     'rss-new-item-in-feed',
     'schedule-cron-schedule',
     'schedule-custom-interval',
+    'text-render-template',
+    'text-truncate',
     'xml-create',
     'xml-parse',
   ]);
