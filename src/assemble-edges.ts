@@ -103,6 +103,8 @@ export async function assembleEdges(platform: Platform, domain: Domain) {
         : undefined,
     endpointUrl: context.endpointUrl,
     runManager: workflowRuns.manager,
+    bulkRuns: workflowRuns.bulk,
+    runStarter: workflowRuns.starter,
     workflowViews: {
       endpointUrl: context.endpointUrl,
       emailAddress: (key) => emailAddress(mailDomain(), key),

@@ -87,7 +87,7 @@ const tableOwners: Record<string, readonly string[]> = {
   idempotency: ['idempotency_keys'],
   sources: ['component_dbs', 'source_apphooks', 'source_replies', 'sources'],
   workflows: [
-    ...['deployment_components', 'deployments', 'templates', 'triggers', 'workflows'],
+    ...['deployment_components', 'deployments', 'templates', 'test_events', 'triggers', 'workflows'],
     ...['run_resumes', 'run_sends', 'run_steps', 'runs'],
   ],
   delivery: ['auto_subscriptions', 'deliveries', 'delivery_payloads', 'replays', 'subscriptions', 'webhooks'],

@@ -99,6 +99,8 @@ describe('every route', () => {
       componentConfigurer: untouchable('componentConfigurer'),
       deployer: untouchable('deployer'),
       runManager: untouchable('runManager'),
+      bulkRuns: untouchable('bulkRuns'),
+      runStarter: untouchable('runStarter'),
       stepTrier: untouchable('stepTrier'),
       actionRunner: untouchable('actionRunner'),
       workflowDeployer: untouchable('workflowDeployer'),

@@ -36,6 +36,7 @@ import { type SourceRouteOptions, sourceRoutes } from './routes/source-routes.ts
 import { type SourceTimerRouteOptions, sourceTimerRoutes } from './routes/source-timer-routes.ts';
 import { type SubscriptionRouteOptions, subscriptionRoutes } from './routes/subscription-routes.ts';
 import { type TemplateRouteOptions, templateRoutes } from './routes/template-routes.ts';
+import { type TestEventRouteOptions, testEventRoutes } from './routes/test-event-routes.ts';
 import { type UserRouteOptions, userRoutes } from './routes/user-routes.ts';
 import { type WebhookRouteOptions, webhookRoutes } from './routes/webhook-routes.ts';
 import { type WorkflowRouteOptions, workflowRoutes } from './routes/workflow-routes.ts';
@@ -65,6 +66,7 @@ export type RouteOptions = HealthRouteOptions &
   SourceTimerRouteOptions &
   WorkflowRouteOptions &
   TemplateRouteOptions &
+  TestEventRouteOptions &
   EmitterRouteOptions &
   EventRouteOptions &
   SubscriptionRouteOptions &
@@ -283,9 +285,19 @@ export const routes: readonly Part[] = [
     ['GET', '/v1/users/me/dead_letters', 'listMyDeadLetters', 'key', 'no tokens'],
     ['GET', '/v1/workspaces/:id/dead_letters', 'listWorkspaceDeadLetters', 'viewer'],
   ]),
+  part('/v1', testEventRoutes, [
+    ['GET', '/v1/workflows/:id/test_events', 'listTestEvents', 'viewer'],
+    ['GET', '/v1/workflows/:id/test_events/:name', 'getTestEvent', 'viewer'],
+    ['PUT', '/v1/workflows/:id/test_events/:name', 'putTestEvent', 'member'],
+    ['POST', '/v1/workflows/:id/test_events/:name/run', 'runTestEvent', 'member'],
+    ['DELETE', '/v1/workflows/:id/test_events/:name', 'deleteTestEvent', 'member'],
+  ]),
   part('/v1', runRoutes, [
     ['GET', '/v1/workflows/:id/runs', 'listRuns', 'viewer'],
     ['GET', '/v1/runs/:id', 'getRun', 'viewer'],
+    ['POST', '/v1/workflows/:id/runs/cancel', 'cancelRuns', 'member'],
+    ['POST', '/v1/workflows/:id/runs/replay', 'replayRuns', 'member'],
+    ['POST', '/v1/workflows/:id/runs/restart', 'restartRuns', 'member'],
     ['POST', '/v1/runs/:id/cancel', 'cancelRun', 'member'],
     ['POST', '/v1/runs/:id/replay', 'replayRun', 'member'],
     ['POST', '/v1/runs/:id/restart', 'restartRun', 'member'],

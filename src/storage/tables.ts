@@ -64,6 +64,7 @@ import type {
   RunTable,
   StoredDeploymentTable,
   TemplateTable,
+  TestEventTable,
   TriggerTable,
   WorkflowTable,
 } from './tables/workflow-tables.ts';
@@ -117,6 +118,7 @@ export interface Tables {
   deployment_accounts: DeploymentAccountTable;
   triggers: TriggerTable;
   templates: TemplateTable;
+  test_events: TestEventTable;
   runs: RunTable;
   run_steps: RunStepTable;
   run_resumes: RunResumeTable;

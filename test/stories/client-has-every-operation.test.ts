@@ -255,6 +255,9 @@ describe('the TypeScript client', () => {
     await client.runs.restart(done.id, { from_step: 'emit' }).catch((error) => {
       assert.ok(error instanceof MillraceError && error.status < 500, String(error));
     });
+    assert.equal((await client.runs.replayAll(workflow.id, { state: 'failed' })).remaining, 0);
+    assert.equal((await client.runs.restartAll(workflow.id)).remaining, 0);
+    assert.equal(typeof (await client.runs.cancelAll(workflow.id, { state: 'waiting' })).done, 'number');
     const tried = await client.workflows.testStep(workflow.id, 'emit', { event: {} });
     assert.ok(tried !== undefined);
 
@@ -262,6 +265,11 @@ describe('the TypeScript client', () => {
     const [newest, ...earlier] = await client.deployments.list(workflow.id).take(10);
     assert.equal(earlier.length, 1);
     assert.equal((await client.deployments.get(newest?.id ?? '')).workflow_id, workflow.id);
+    const pinned = await client.testEvents.put(workflow.id, 'sample', { run_id: done.id });
+    assert.deepEqual(await client.testEvents.get(workflow.id, 'sample'), pinned);
+    assert.deepEqual(await client.testEvents.list(workflow.id).take(5), [pinned]);
+    assert.ok((await client.testEvents.run(workflow.id, 'sample')).run_id !== '');
+    await client.testEvents.delete(workflow.id, 'sample');
     const template = await client.templates.create({ workflow_id: workflow.id });
     assert.equal((await client.templates.get(template.id)).id, template.id);
     assert.equal((await client.templates.list().take(10)).length, 1);

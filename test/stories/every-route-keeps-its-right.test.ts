@@ -80,7 +80,10 @@ async function prepare(): Promise<void> {
   const dataStore = (await made('/v1/data_stores', { name: 'numbers', ...owned })).id;
   await service.api('PUT', `/v1/data_stores/${dataStore}/entries/first`, { value: 1 });
 
+  await service.api('PUT', `/v1/workflows/${workflow.id}/test_events/sample`, { event: {} });
+
   Object.assign(ids, {
+    test_events: 'sample',
     ...{ workspaces: workspace, orgs: workspace, quotas: workspace, members: leaving.id },
     ...{ sources: emitter, listen: workflow.id, workflows: workflow.id, deployments: workflow.deployment_id },
     ...{ runs: run.id, steps: 'one', webhooks: webhook, subscriptions: subscription.id, replays: replay.id },
@@ -143,7 +146,11 @@ function contentOf(operationId: string): { query?: string; body?: object } {
     replayWorkflowEvents: { body: { listener_id: ids.webhooks } },
     createWebhook: { body: { url } },
     updateWebhook: { body: { name: 'renamed' } },
+    putTestEvent: { body: { event: {} } },
     restartRun: { body: {} },
+    cancelRuns: { body: {} },
+    replayRuns: { body: {} },
+    restartRuns: { body: {} },
     testStep: { body: { event: {} } },
     createComponent: { body: { component_code: action } },
     configureComponent: { body: { id: ids.components, prop_name: 'a' } },

@@ -14,6 +14,7 @@ import type {
   AppSummary,
   AutoSubscription,
   CancelRunBody,
+  CancelRunsBody,
   CommonParameters,
   Component,
   ComponentSummary,
@@ -88,6 +89,7 @@ import type {
   ListSourceTicksQuery,
   ListSubscriptionDeliveriesQuery,
   ListTemplatesQuery,
+  ListTestEventsQuery,
   ListUsersQuery,
   ListWebhookDeliveriesQuery,
   ListWorkflowEmitsQuery,
@@ -118,6 +120,7 @@ import type {
   PutMemberBody,
   PutOAuthClientBody,
   PutQuotaBody,
+  PutTestEventBody,
   Quota,
   RedeliverDeliveryBody,
   RedeliverToWebhookAnswer,
@@ -129,9 +132,11 @@ import type {
   ReplaceAppBody,
   Replay,
   ReplayRunBody,
+  ReplayRunsBody,
   ReplaySourceEventsBody,
   ReplayWorkflowEventsBody,
   RestartRunBody,
+  RestartRunsBody,
   ResumeWebhookBody,
   RevokeAccessTokenAnswer,
   RevokeAccessTokenBody,
@@ -142,6 +147,9 @@ import type {
   RunActionAnswer,
   RunActionBody,
   RunDetail,
+  RunTestEventAnswer,
+  RunTestEventBody,
+  RunsAnswer,
   SearchComponentsAnswer,
   SearchComponentsQuery,
   Session,
@@ -156,6 +164,7 @@ import type {
   Subscription,
   Template,
   TestAccountBody,
+  TestEvent,
   TestStepBody,
   UpdateAccountBody,
   UpdateProjectBody,
@@ -1506,6 +1515,77 @@ export class Deliveries {
   }
 }
 
+/** `client.testEvents` */
+export class TestEvents {
+  readonly #transport: Transport;
+
+  constructor(transport: Transport) {
+    this.#transport = transport;
+  }
+
+  /**
+   * The test events of a workflow, newest first.
+   *
+   * `GET /v1/workflows/{id}/test_events`
+   * @param workflowId p_…
+   * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
+   */
+  list(workflowId: string, query: ListTestEventsQuery = {}, options: RequestOptions = {}): Paged<TestEvent> {
+    return this.#transport.paged({ method: 'GET', path: pathOf`/v1/workflows/${workflowId}/test_events`, query: { ...query }, isRepeatable: true }, options);
+  }
+
+  /**
+   * One test event of a workflow.
+   *
+   * `GET /v1/workflows/{id}/test_events/{name}`
+   * @param workflowId p_…
+   * @param name The name of the test event
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  get(workflowId: string, name: string, query: CommonParameters = {}, options: RequestOptions = {}): Promise<TestEvent> {
+    return this.#transport.data({ method: 'GET', path: pathOf`/v1/workflows/${workflowId}/test_events/${name}`, query: { ...query }, isRepeatable: true }, options);
+  }
+
+  /**
+   * Keep an event with a workflow, to test its steps and to run it.
+   *
+   * One of the same name is replaced. A workflow keeps 100.
+   *
+   * `PUT /v1/workflows/{id}/test_events/{name}`
+   * @param workflowId p_…
+   * @param name The name of the test event
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  put(workflowId: string, name: string, body: PutTestEventBody = {}, options: RequestOptions = {}): Promise<TestEvent> {
+    return this.#transport.data({ method: 'PUT', path: pathOf`/v1/workflows/${workflowId}/test_events/${name}`, body }, options);
+  }
+
+  /**
+   * Remove a test event.
+   *
+   * `DELETE /v1/workflows/{id}/test_events/{name}`
+   * @param workflowId p_…
+   * @param name The name of the test event
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  delete(workflowId: string, name: string, query: CommonParameters = {}, options: RequestOptions = {}): Promise<void> {
+    return this.#transport.nothing({ method: 'DELETE', path: pathOf`/v1/workflows/${workflowId}/test_events/${name}`, query: { ...query } }, options);
+  }
+
+  /**
+   * Run the current deployment with a test event.
+   *
+   * `POST /v1/workflows/{id}/test_events/{name}/run`
+   * @param workflowId p_…
+   * @param name The name of the test event
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  run(workflowId: string, name: string, body: RunTestEventBody = {}, options: RequestOptions = {}): Promise<RunTestEventAnswer> {
+    return this.#transport.data({ method: 'POST', path: pathOf`/v1/workflows/${workflowId}/test_events/${name}/run`, body }, options);
+  }
+}
+
 /** `client.runs` */
 export class Runs {
   readonly #transport: Transport;
@@ -1549,7 +1629,7 @@ export class Runs {
   }
 
   /**
-   * Run the current deployment again with the event of a run.
+   * Run the current deployment again with the event of a run, or with another one.
    *
    * `POST /v1/runs/{id}/replay`
    * @param runId The id of a run
@@ -1568,6 +1648,48 @@ export class Runs {
    */
   restart(runId: string, body: RestartRunBody = {}, options: RequestOptions = {}): Promise<Run> {
     return this.#transport.data({ method: 'POST', path: pathOf`/v1/runs/${runId}/restart`, body }, options);
+  }
+
+  /**
+   * End runs of a workflow that are queued, running or waiting.
+   *
+   * At most 1000 runs, oldest first. While `remaining` is above 0, repeat the request with `after` set to
+   * `last`.
+   *
+   * `POST /v1/workflows/{id}/runs/cancel`
+   * @param workflowId p_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  cancelAll(workflowId: string, body: CancelRunsBody = {}, options: RequestOptions = {}): Promise<RunsAnswer> {
+    return this.#transport.data({ method: 'POST', path: pathOf`/v1/workflows/${workflowId}/runs/cancel`, body }, options);
+  }
+
+  /**
+   * Run the current deployment again with the events of failed runs of a workflow.
+   *
+   * At most 1000 runs, oldest first. While `remaining` is above 0, repeat the request with `after` set to
+   * `last`. A run that was replayed or restarted already is not taken again.
+   *
+   * `POST /v1/workflows/{id}/runs/replay`
+   * @param workflowId p_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  replayAll(workflowId: string, body: ReplayRunsBody = {}, options: RequestOptions = {}): Promise<RunsAnswer> {
+    return this.#transport.data({ method: 'POST', path: pathOf`/v1/workflows/${workflowId}/runs/replay`, body }, options);
+  }
+
+  /**
+   * Restart failed runs of a workflow, each from the step at which it ended.
+   *
+   * At most 1000 runs, oldest first. While `remaining` is above 0, repeat the request with `after` set to
+   * `last`. A run that was replayed or restarted already is not taken again.
+   *
+   * `POST /v1/workflows/{id}/runs/restart`
+   * @param workflowId p_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  restartAll(workflowId: string, body: RestartRunsBody = {}, options: RequestOptions = {}): Promise<RunsAnswer> {
+    return this.#transport.data({ method: 'POST', path: pathOf`/v1/workflows/${workflowId}/runs/restart`, body }, options);
   }
 }
 
@@ -2238,6 +2360,7 @@ export class Resources {
   readonly replays: Replays;
   readonly webhooks: Webhooks;
   readonly deliveries: Deliveries;
+  readonly testEvents: TestEvents;
   readonly runs: Runs;
   readonly workflows: Workflows;
   readonly components: Components;
@@ -2268,6 +2391,7 @@ export class Resources {
     this.replays = new Replays(transport);
     this.webhooks = new Webhooks(transport);
     this.deliveries = new Deliveries(transport);
+    this.testEvents = new TestEvents(transport);
     this.runs = new Runs(transport);
     this.workflows = new Workflows(transport);
     this.components = new Components(transport);

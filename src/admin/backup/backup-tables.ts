@@ -46,6 +46,7 @@ export const backupTables: Readonly<Record<keyof Tables, string | null>> = {
   deployment_components: null,
   triggers: null,
   templates: null,
+  test_events: null,
   runs: null,
   run_steps: null,
   run_resumes: null,
