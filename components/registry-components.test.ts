@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
 import { globSync } from 'node:fs';
+import { isBuiltin } from 'node:module';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { projectFiles, readCode, readProjectFile } from '../test/support/project-files.ts';
+import { importedSpecifiers } from '../test/support/source-text.ts';
 
 /** Every component of the registry, by its path `<app>/<kind>s/<name>.ts`. */
 const paths = globSync('*/{sources,actions}/*.ts', { cwd: import.meta.dirname }).filter(
@@ -69,6 +72,18 @@ test('the registry has the components that are promised', () => {
     'xml-create',
     'xml-parse',
   ]);
+});
+
+test('every package that a component imports is a dependency of the service, which an npm registry is not asked for', () => {
+  const { dependencies } = JSON.parse(readProjectFile('package.json')) as { dependencies: object };
+  const missing = projectFiles()
+    .filter((file) => file.startsWith('components/') && file.endsWith('.ts') && !file.endsWith('.test.ts'))
+    .flatMap((file) => importedSpecifiers(readCode(file)).map((specifier) => ({ file, specifier })))
+    .filter(({ specifier }) => !specifier.startsWith('.') && !isBuiltin(specifier))
+    .filter(
+      ({ specifier }) => !Object.hasOwn(dependencies, /^(?:@[^/]+\/)?[^/]+/.exec(specifier)?.[0] ?? ''),
+    );
+  assert.deepEqual(missing, []);
 });
 
 for (const path of paths.filter((path) => path.includes('/actions/'))) {
