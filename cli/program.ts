@@ -14,6 +14,7 @@ import { processCommands } from './process-commands.ts';
 import { replayCommand, runCommands } from './run-commands.ts';
 import { sourceCommands } from './source-commands.ts';
 import { testEventCommands } from './test-event-commands.ts';
+import { variableCommands } from './variable-commands.ts';
 import { verifyCommand } from './verify-command.ts';
 import { deliveryCommands, subscriptionCommands, webhookCommands } from './webhook-commands.ts';
 import { workflowCommands } from './workflow-commands.ts';
@@ -50,6 +51,7 @@ export function makeProgram(options: GetSessionOptions, version: string): Comman
   runCommands(program, options);
   testEventCommands(program, options);
   accountCommands(program, options);
+  variableCommands(program, options);
   program.commandsGroup('The instance:');
   processCommands(program, options);
   program.commandsGroup('Your shell:');

@@ -79,6 +79,8 @@ export async function assembleEdges(platform: Platform, domain: Domain) {
     componentCatalogue: platform.componentCatalogue,
     packageFetcher: platform.packageFetcher,
     dataStores: domain.dataStores,
+    variables: domain.variables,
+    onVariableChange: domain.variableChanges.tell,
     stepTrier: domain.stepTrier,
     actionRunner: domain.actionRunner,
     componentConfigurer: domain.componentConfigurer,

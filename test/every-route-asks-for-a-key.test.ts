@@ -94,6 +94,8 @@ describe('every route', () => {
       endpointUrl: () => undefined,
       quotas: untouchable('quotas'),
       dataStores: untouchable('dataStores'),
+      variables: untouchable('variables'),
+      onVariableChange: () => {},
       vault: untouchable('vault'),
       resolver: untouchable('resolver'),
       componentConfigurer: untouchable('componentConfigurer'),

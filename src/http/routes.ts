@@ -38,6 +38,7 @@ import { type SubscriptionRouteOptions, subscriptionRoutes } from './routes/subs
 import { type TemplateRouteOptions, templateRoutes } from './routes/template-routes.ts';
 import { type TestEventRouteOptions, testEventRoutes } from './routes/test-event-routes.ts';
 import { type UserRouteOptions, userRoutes } from './routes/user-routes.ts';
+import { type VariableRouteOptions, variableRoutes } from './routes/variable-routes.ts';
 import { type WebhookRouteOptions, webhookRoutes } from './routes/webhook-routes.ts';
 import { type WorkflowRouteOptions, workflowRoutes } from './routes/workflow-routes.ts';
 import { type WorkflowStreamRouteOptions, workflowStreamRoutes } from './routes/workflow-stream-routes.ts';
@@ -54,6 +55,7 @@ export type RouteOptions = HealthRouteOptions &
   ConnectRouteOptions &
   QuotaRouteOptions &
   DataStoreRouteOptions &
+  VariableRouteOptions &
   WorkflowStreamRouteOptions &
   WorkflowTickRouteOptions &
   AppRouteOptions &
@@ -206,6 +208,14 @@ export const routes: readonly Part[] = [
     ['GET', '/v1/data_stores/:id/entries/:key', 'getDataStoreEntry', 'viewer'],
     ['PUT', '/v1/data_stores/:id/entries/:key', 'putDataStoreEntry', 'member'],
     ['DELETE', '/v1/data_stores/:id/entries/:key', 'deleteDataStoreEntry', 'member'],
+  ]),
+  part('/v1', variableRoutes, [
+    ['GET', '/v1/variables', 'listVariables', 'viewer'],
+    ['PUT', '/v1/variables', 'setVariables', 'member'],
+    ['GET', '/v1/variables/:name', 'getVariable', 'viewer'],
+    ['PUT', '/v1/variables/:name', 'setVariable', 'member'],
+    ['DELETE', '/v1/variables/:name', 'deleteVariable', 'member'],
+    ['GET', '/v1/variable_audit', 'listVariableAudit', 'admin'],
   ]),
   part('/v1', appRoutes, [
     ['GET', '/v1/apps', 'listApps', 'viewer'],

@@ -53,6 +53,7 @@ import type {
   TickTable,
   TimerTable,
 } from './tables/source-tables.ts';
+import type { VariableAuditTable, VariableSetTable, VariableTable } from './tables/variable-tables.ts';
 import type {
   DataStoreEntryTable,
   DataStoreTable,
@@ -125,6 +126,9 @@ export interface Tables {
   run_sends: RunSendTable;
   data_stores: DataStoreTable;
   data_store_entries: DataStoreEntryTable;
+  variables: VariableTable;
+  variable_sets: VariableSetTable;
+  variable_audit: VariableAuditTable;
   files: FileTable;
   file_chunks: FileChunkTable;
   health: HealthTable;

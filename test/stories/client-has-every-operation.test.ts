@@ -363,6 +363,19 @@ describe('the TypeScript client', () => {
     assert.equal((await client.dataStores.listEntries(store.id).take(10)).length, 1);
     await client.dataStores.deleteEntry(store.id, key);
     await client.dataStores.delete(store.id);
+
+    await client.variables.set('GREETING', { value: 'hello' });
+    await client.variables.setAll({ variables: [{ name: 'PIN', value: '4711', secret: true }] });
+    assert.equal((await client.variables.get('GREETING')).value, 'hello');
+    assert.deepEqual(
+      (await client.variables.list().take(10)).map(({ name, value }) => [name, value]),
+      [
+        ['GREETING', 'hello'],
+        ['PIN', null],
+      ],
+    );
+    await client.variables.delete('GREETING');
+    assert.equal((await client.variables.listAudit().take(10)).length, 3);
     await client.workflows.delete(workflow.id);
   });
 

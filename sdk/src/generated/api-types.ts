@@ -1072,6 +1072,42 @@ export interface DataStoreEntry {
   updated_at: number;
 }
 
+/** `data` in answers of `GET /v1/variables/{name}`. */
+export interface Variable {
+  name: string;
+  /** null: it is secret, you are a viewer, or its data key is lost */
+  value: string | null;
+  secret: boolean;
+  description: string;
+  /** u_… or o_… */
+  owner_id: string;
+  /** null: it is for all workflows of the owner */
+  project_id: string | null;
+  /** The user (u_…) or OAuth client (oac_…) that made the last change */
+  user_id: string;
+  /** ISO 8601 */
+  created_at: string;
+  /** ISO 8601 */
+  updated_at: string;
+}
+
+/** `data` in answers of `GET /v1/variable_audit`. */
+export interface VariableAuditEntry {
+  /** aud_… */
+  id: string;
+  name: string;
+  project_id: string | null;
+  action: 'created' | 'updated' | 'deleted';
+  /** The user (u_…) or OAuth client (oac_…) that made the change */
+  user_id: string;
+  /** The API key or access token of the request */
+  key_id: string;
+  /** The fields that changed; never a value */
+  details: Record<string, unknown>;
+  /** ISO 8601 */
+  created_at: string;
+}
+
 /** `data` in answers of `GET /v1/users/me/overview`. */
 export interface Overview {
   /** u_… or o_… */
@@ -2158,6 +2194,120 @@ export interface PutDataStoreEntryBody {
   value: unknown;
   /** Seconds after which it is gone; null or absent: it stays */
   ttl?: number | null;
+}
+
+/** Query of `GET /v1/variables`. */
+export interface ListVariablesQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
+  limit?: number;
+  /** Cursor: items after it */
+  after?: string;
+  /** Cursor: items before it */
+  before?: string;
+  /** proj_…: the variables of this project, instead of those of the workspace */
+  project_id?: string;
+}
+
+/** Body of `PUT /v1/variables`. */
+export interface SetVariablesBody {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  variables: {
+    /** Letters, digits and underscores, not a digit first (1 to 256 characters) */
+    name: string;
+    /** At most 64 KB. Required for a new variable; absent: it stays */
+    value?: string;
+    /** The API never shows the value again. Absent: it stays; false for a new variable */
+    secret?: boolean;
+    /** At most 500 characters */
+    description?: string;
+  }[];
+  /** proj_…: the variables of this project, instead of those of the workspace */
+  project_id?: string;
+}
+
+/** Query of `GET /v1/variables/{name}`. */
+export interface GetVariableQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** proj_…: the variables of this project, instead of those of the workspace */
+  project_id?: string;
+}
+
+/** Body of `PUT /v1/variables/{name}`. */
+export interface SetVariableBody {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** At most 64 KB. Required for a new variable; absent: it stays */
+  value?: string;
+  /** The API never shows the value again. Absent: it stays; false for a new variable */
+  secret?: boolean;
+  /** At most 500 characters */
+  description?: string;
+  /** proj_…: the variables of this project, instead of those of the workspace */
+  project_id?: string;
+}
+
+/** Query of `DELETE /v1/variables/{name}`. */
+export interface DeleteVariableQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** proj_…: the variables of this project, instead of those of the workspace */
+  project_id?: string;
+}
+
+/** Query of `GET /v1/variable_audit`. */
+export interface ListVariableAuditQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
+  limit?: number;
+  /** Cursor: items after it */
+  after?: string;
+  /** Cursor: items before it */
+  before?: string;
+  /** Only the variables of this project; with org_id also of one that was deleted */
+  project_id?: string;
+  /** Only variables of this name */
+  name?: string;
 }
 
 /** Query of `GET /v1/apps`. */
