@@ -19,8 +19,8 @@ before(async () => {
 });
 after(() => fixture.close());
 
-/** Runs a step whose deployment has environment variables. */
 let modules = 0;
+/** Runs a step whose deployment has environment variables. */
 function run(
   request: Partial<CallRequest>,
   definitions = '{}',
