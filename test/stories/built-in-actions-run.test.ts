@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { HttpReceiver } from '../support/http-receiver.ts';
 import { forEachSharedService } from '../support/millrace.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 forEachSharedService((fixture) => {
   const steps = (list: [namespace: string, component: string, props: object][]) =>
@@ -50,5 +51,94 @@ forEachSharedService((fixture) => {
     assert.deepEqual(await response.json(), { photos: ['a.png'] });
     const [request] = web.requests;
     assert.deepEqual([request?.url, request?.headers.authorization], ['/cats', 'Bearer token']);
+  });
+
+  test('a filter ends a run without an error, and lets another one continue', async () => {
+    const workflow = await fixture.service.createWorkflow({
+      triggers: [{ type: 'http', props: {} }],
+      steps: steps([
+        [
+          'End_if_no_url_in_query',
+          'filter-continue-based-on-condition',
+          { initialValue: '{{steps.trigger.event.query.url}}', condition: 'TRUE' },
+        ],
+        [
+          'end_if_small',
+          'filter-end-based-on-condition',
+          {
+            initialValue: '{{steps.trigger.event.query.n}}',
+            condition: 'LESS_THAN',
+            secondValue: '10',
+            messageOnEnd: 'too small',
+          },
+        ],
+        ['seen', 'data_stores-increment-value', { key: 'seen-{{steps.trigger.event.query.url}}' }],
+      ]),
+    });
+    const outcomes: unknown[] = [];
+    for (const query of ['', '?url=a&n=9', '?url=a&n=10']) {
+      await fetch(`${workflow.triggers[0].endpoint_url}${query}`);
+      const runs = await waitFor(async () => {
+        const list = await fixture.service.runs(workflow.id);
+        return list.length === outcomes.length + 1 && list[0].state === 'succeeded' && list;
+      });
+      const detail = await fixture.service.runDetail(runs[0].id);
+      outcomes.push(
+        detail.steps.map((step: { exports: Record<string, unknown> }) => step.exports.$return_value),
+      );
+    }
+    assert.deepEqual(outcomes, [
+      ['Ended: the condition TRUE is not met'],
+      ['Continued: the condition TRUE is met', 'too small'],
+      ['Continued: the condition TRUE is met', 'Continued: the condition LESS_THAN is not met', 1],
+    ]);
+  });
+
+  test('delays wait, and continue when they are over or resumed; a request resumes a suspended run', async () => {
+    const workflow = await fixture.service.createWorkflow({
+      triggers: [{ type: 'http', props: {} }],
+      steps: steps([
+        ['brief', 'delay-workflow-delay', { delayDurationValue: 1, delayDurationUnit: 'Milliseconds' }],
+        ['past', 'delay-until', { until: '2020-01-01' }],
+        ['long', 'delay-workflow-delay', { delayDurationValue: '{{2 + 1}}', delayDurationUnit: 'Days' }],
+        ['approval', 'delay-suspend-workflow', {}],
+        [
+          'keep',
+          'data_stores-add-update-record',
+          { key: 'answer', value: '{{steps.approval.$resume_data.body.answer}}' },
+        ],
+      ]),
+    });
+    await fetch(workflow.triggers[0].endpoint_url);
+    const resume = async (namespace: string, body: object) => {
+      const url = await waitFor(async () => {
+        const [run] = await fixture.service.runs(workflow.id);
+        const detail = run && (await fixture.service.runDetail(run.id));
+        const step = detail?.steps.find((one: { namespace: string }) => one.namespace === namespace);
+        return step?.exports?.$return_value?.resume_url;
+      });
+      await fetch(url, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+      });
+    };
+    await resume('long', {});
+    await resume('approval', { answer: 'yes' });
+    const run = await fixture.service.runInState(workflow.id, 'succeeded');
+    assert.equal(
+      run.steps.find(({ namespace }: { namespace: string }) => namespace === 'past').exports.$return_value,
+      null,
+    );
+    const ran = await fixture.service.api('POST', '/v1/actions/run', {
+      id: 'data_stores-get-record-or-create',
+      configured_props: { key: 'answer' },
+    });
+    assert.equal(ran.body.data.ret, 'yes');
+    const alone = await fixture.service.api('POST', '/v1/actions/run', {
+      id: 'delay-workflow-delay',
+      configured_props: { delayDurationValue: 1, delayDurationUnit: 'Days' },
+    });
+    assert.match(JSON.stringify(alone.body.data.os), /can be used in steps of workflows only/);
   });
 });
