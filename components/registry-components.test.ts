@@ -29,6 +29,7 @@ test('the registry has the components that are promised', () => {
     'delay-suspend-workflow',
     'delay-until',
     'delay-workflow-delay',
+    'email-send-email-to-self',
     'filter-continue-based-on-condition',
     'filter-end-based-on-condition',
     'http-custom-request',
@@ -42,6 +43,7 @@ test('the registry has the components that are promised', () => {
     'rss-new-item-in-feed',
     'schedule-cron-schedule',
     'schedule-custom-interval',
+    'smtp-send-email',
   ]);
 });
 
