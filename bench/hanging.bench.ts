@@ -6,8 +6,8 @@ import { type Service, startService } from './support/service.ts';
 import { type Sink, startSink } from './support/sink.ts';
 
 /**
- * Whether receivers that hang or are slow are felt by a healthy one of the same owner: the way of an event to its one webhook, alone,
- * and while another source of the owner emits to so many that do not answer. The first row is the baseline.
+ * Measures the effect of receivers that hang or are slow on a healthy one of the same owner: the time of an event to its one webhook,
+ * alone, and while another source of the owner emits to this many that do not respond. The first row is the baseline.
  */
 const { values: options } = parseArgs({
   options: { samples: { type: 'string', default: '200' } },

@@ -5,9 +5,9 @@ import { type Service, startService } from './support/service.ts';
 import { type Sink, startSink } from './support/sink.ts';
 
 /**
- * Whether the subscriptions of one owner slow down others: the way of an event of one workspace to its one webhook, before
+ * Measures the effect of one owner's subscriptions on others: the time of an event of one workspace to its one webhook, before
  * another workspace has thousands of subscriptions, while it has them, and while it also emits events that go to
- * thousands of listeners, which shares the two cores and is shown for what it is. The first column is the baseline.
+ * thousands of listeners. The last case shares the two cores. The first column is the baseline.
  */
 const { values: options } = parseArgs({
   options: {

@@ -8,7 +8,10 @@ import { type Service, startService } from './support/service.ts';
  * line of `run`, with the service, its store and its sandboxes as they are. Each minute that is watched is a row; in the
  * first one most deployments have no code in a process yet.
  *
- * Run: npm run bench -- timers [--sources 1000] [--owners 1] [--minutes 2] [--sandbox auto]
+ * With `--spread`, timers of 60 s that began one after another, as users have them: how much later than at its best moment each
+ * source ran, over all the minutes.
+ *
+ * Run: npm run bench -- timers [--sources 1000] [--owners 1] [--minutes 2] [--sandbox auto] [--spread]
  */
 const { values: options } = parseArgs({
   options: {
@@ -16,6 +19,7 @@ const { values: options } = parseArgs({
     owners: { type: 'string', default: '1' },
     minutes: { type: 'string', default: '2' },
     sandbox: { type: 'string', default: 'auto' },
+    spread: { type: 'boolean', default: false },
   },
 });
 const count = Number(options.sources);
@@ -24,12 +28,12 @@ const owners = Number(options.owners);
 const code = `export default {
   name: 'bench tick', version: '0.0.1',
   props: { timer: { type: '$.interface.timer', default: { cron: '* * * * *' } } },
-  async run(event) { this.$emit({ late: Date.now() - event.timestamp * 1000, at: event.timestamp }); },
+  async run(event) { this.$emit({ late: Date.now() - event.timestamp * 1000, at: event.timestamp, ranAt: Date.now() }); },
 };`;
 
 const service = await startService({ MILLRACE_SANDBOX: options.sandbox, MILLRACE_LOG_LEVEL: 'warn' });
 try {
-  console.table(await measure(service));
+  console.table(options.spread ? await measureSpread(service) : await measure(service));
 } finally {
   await service.stop();
 }
@@ -37,9 +41,10 @@ try {
 interface Tick {
   late: number;
   at: number;
+  ranAt: number;
 }
 
-async function measure({ api, pid }: Service): Promise<object[]> {
+async function makeSources(api: Service['api'], timer: object): Promise<string[]> {
   const places: { component_id: string; org_id?: string }[] = [];
   for (let n = 0; n < owners; n += 1) {
     const org_id = n === 0 ? undefined : await workspace(api, `Bench ${n}`);
@@ -56,7 +61,7 @@ async function measure({ api, pid }: Service): Promise<object[]> {
       const body = {
         ...places[n % owners],
         name: `tick ${n}`,
-        configured_props: { timer: { cron: '* * * * *' } },
+        configured_props: { timer },
       };
       const { data } = (await api('POST', '/sources', body)) as { data: { id: string } };
       ids.push(data.id);
@@ -64,6 +69,50 @@ async function measure({ api, pid }: Service): Promise<object[]> {
   };
   await Promise.all(Array.from({ length: 8 }, (_, n) => make(n)));
   console.log(`${count} sources made in ${Math.round((performance.now() - startedAt) / 1000)} s`);
+  return ids;
+}
+
+/** The first minute is not counted: in it the code of each source is evaluated. */
+async function measureSpread({ api, pid }: Service): Promise<object[]> {
+  const ids = await makeSources(api, { intervalSeconds: 60 });
+  await delay(60_000);
+  const from = Date.now();
+  const before = treeUsage(pid).cpuUs;
+  let rssMax = 0;
+  const seconds = Number(options.minutes) * 60;
+  for (let second = 0; second < seconds; second += 10) {
+    await delay(10_000);
+    rssMax = Math.max(rssMax, treeUsage(pid).rssMb);
+  }
+  const { cpuUs, processes } = treeUsage(pid);
+  const until = Date.now();
+  const late: number[] = [];
+  let missed = 0;
+  for (const id of ids) {
+    const { data } = (await api('GET', `/sources/${id}/events?n=${Number(options.minutes) + 3}`)) as {
+      data: { e: Tick }[];
+    };
+    const ran = data.map(({ e }) => e.ranAt).filter((atMs) => atMs >= from && atMs < until);
+    missed += Math.max(0, Number(options.minutes) - ran.length);
+    const phases = ran.map((atMs) => (atMs - from) % 60_000);
+    // One that is due as the minute begins is early in some minutes and at the end of others.
+    const isAtEdge = phases.some((phase) => phase < 5000) && phases.some((phase) => phase > 55_000);
+    const best = Math.min(...phases.filter((phase) => !isAtEdge || phase > 30_000));
+    late.push(...phases.map((phase) => (phase - best + 60_000) % 60_000));
+  }
+  late.sort((a, b) => a - b);
+  const quantile = (q: number) => late[Math.min(late.length - 1, Math.floor(late.length * q))];
+  return [
+    {
+      ...{ sources: count, owners, minutes: Number(options.minutes), ticks: late.length, missed },
+      ...{ 'p50 ms': quantile(0.5), 'p99 ms': quantile(0.99), 'last ms': late.at(-1) },
+      ...{ cores: ((cpuUs - before) / 1e6 / seconds).toFixed(2), processes, 'RSS MB': Math.round(rssMax) },
+    },
+  ];
+}
+
+async function measure({ api, pid }: Service): Promise<object[]> {
+  const ids = await makeSources(api, { cron: '* * * * *' });
   const rows: object[] = [];
   let from = Math.ceil(Date.now() / 60_000) * 60;
   for (let minute = 0; minute < Number(options.minutes); minute += 1, from += 60) {

@@ -12,7 +12,7 @@ export interface ChosenConnection {
   profile: string | undefined;
 }
 
-/** Whether there is anything to connect with: a profile, or a variable. */
+/** True when there is a profile or a variable to connect with. */
 export async function hasConnection(environment: Environment): Promise<boolean> {
   if ((environment.MILLRACE_API_KEY ?? '') !== '' || (environment.MILLRACE_URL ?? '') !== '') return true;
   return Object.keys((await readProfiles(environment)).byName).length > 0;

@@ -38,7 +38,7 @@ export async function fillProps(
       throw new CliError('failed', `the props of ${component.id} never come to an end`);
     definitions = await reloadedProps(session, api, component.id, values, definitions);
   };
-  /** Whether its value makes other props. */
+  /** Asks for the value of a prop if necessary. True when its value makes other props. */
   const settle = async (definition: ConfigurableProp, ask: boolean): Promise<boolean> => {
     settled.add(definition.name);
     const text = given.texts.get(definition.name);

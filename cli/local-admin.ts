@@ -23,8 +23,8 @@ export const localCommands: Readonly<Record<string, string>> = {
 const adminFile = fileURLToPath(new URL('../src/admin.ts', import.meta.url));
 
 /**
- * Whether a command line is for the data folder. The command `registry` is for it with `--local`, with a folder, or without a
- * service to call: there is no login.
+ * True when a command line is for the data folder. The command `registry` is for it with `--local`, with a folder, or without a
+ * service to call, because there is no login.
  */
 export async function isLocal(
   words: readonly string[],

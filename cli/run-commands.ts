@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Command } from 'commander';
-import type { Replay, Run, RunDetail, RunStep } from '#sdk';
+import type { Replay, Run, RunDetail, RunStep, RunsAnswer } from '#sdk';
 import { durationText } from './amounts.ts';
 import { type Api, pathOf } from './api.ts';
 import {
@@ -43,17 +43,74 @@ export function runCommands(program: Command, sessionOptions: GetSessionOptions)
   leaf(
     runs,
     'replay <run>',
-    'run the current deployment again with the event of a run',
+    'run the current deployment again with the event of a run, or with another one',
     sessionOptions,
     replayRun,
-  );
+  ).option('-e, --event <json>', 'steps.trigger.event of the new run; else that of this run');
   leaf(
     runs,
     'restart <run>',
     'run an ended run again from a step on; the steps before it keep what they exported',
     sessionOptions,
     restart,
-  ).option('--from-step <name>', 'the step; else the one that failed');
+  )
+    .option('--from-step <name>', 'the step; else the one that failed')
+    .option('-e, --event <json>', 'steps.trigger.event of the new run; else that of this run')
+    .option(
+      '--exports <json>',
+      'exports by step, {"a": {"$return_value": 1}}, of steps that do not run again; else those of this run',
+    );
+  for (const [operation, summary] of Object.entries(bulkSummaries))
+    leaf(runs, `${operation}-all <workflow>`, summary, sessionOptions, bulk(operation as BulkOperation))
+      .option('--state <state>', 'only runs in this state')
+      .option('--since <time>', 'only runs made then or later: epoch seconds or ISO 8601')
+      .option('--until <time>', 'only runs made before: epoch seconds or ISO 8601');
+}
+
+const bulkSummaries = {
+  cancel: 'end all runs of a workflow that are queued, running or waiting',
+  replay: 'run the current deployment again with the event of each failed run',
+  restart: 'restart each failed run from the step at which it ended',
+} as const;
+type BulkOperation = keyof typeof bulkSummaries;
+const bulkDone: Readonly<Record<BulkOperation, string>> = {
+  cancel: 'cancelled',
+  replay: 'replayed',
+  restart: 'restarted',
+};
+
+/** Repeats the request while runs remain. */
+function bulk(operation: BulkOperation) {
+  return async (session: Session, options: CommandOptions, workflow = ''): Promise<void> => {
+    const api = await session.api();
+    const id = await idOfNamed(session, api, workflow, ['workflow']);
+    const sum = { done: 0, failed: 0, failures: [] as RunsAnswer['failures'], remaining: 0 };
+    let after: string | undefined;
+    for (;;) {
+      const body = {
+        state: textOption(options, 'state'),
+        since: textOption(options, 'since'),
+        until: textOption(options, 'until'),
+        after,
+      };
+      const answer = await api.data<RunsAnswer>('POST', pathOf`/v1/workflows/${id}/runs/${operation}`, {
+        body,
+      });
+      sum.done += answer.done;
+      sum.failed += answer.failed;
+      sum.failures.push(...answer.failures);
+      sum.remaining = answer.remaining;
+      if (answer.last === null || answer.remaining === 0) break;
+      after = answer.last;
+      session.terminal.status(`${sum.done} ${bulkDone[operation]}, ${answer.remaining} remain`);
+    }
+    session.terminal.endStatus();
+    for (const { run_id, message } of sum.failures) session.terminal.note(`${run_id}: ${message}`);
+    const rest = sum.remaining === 0 ? '' : ` ${sum.remaining} remain: too many runs wait; try again later.`;
+    showDone(session, `${sum.done} ${bulkDone[operation]}, ${sum.failed} not possible.${rest}`, sum);
+    if (sum.failed > 0)
+      throw new CliError('failed', `${sum.failed} runs could not be ${bulkDone[operation]}`);
+  };
 }
 
 export function replayCommand(program: Command, sessionOptions: GetSessionOptions): void {
@@ -135,16 +192,31 @@ function act(operation: 'cancel' | 'restart', done: string) {
 }
 
 async function restart(session: Session, options: CommandOptions, id = ''): Promise<void> {
-  const body = { from_step: textOption(options, 'fromStep') };
+  const body = {
+    from_step: textOption(options, 'fromStep'),
+    event: jsonOption(options, 'event'),
+    steps: jsonOption(options, 'exports'),
+  };
   const run = await (await session.api()).data<Run>('POST', pathOf`/v1/runs/${id}/restart`, { body });
   if (session.isJson) return session.terminal.printJson(run);
   session.terminal.print(run.id);
 }
 
-async function replayRun(session: Session, _options: CommandOptions, id = ''): Promise<void> {
-  const run = await (await session.api()).data<Run>('POST', pathOf`/v1/runs/${id}/replay`, { body: {} });
+async function replayRun(session: Session, options: CommandOptions, id = ''): Promise<void> {
+  const body = { event: jsonOption(options, 'event') };
+  const run = await (await session.api()).data<Run>('POST', pathOf`/v1/runs/${id}/replay`, { body });
   if (session.isJson) return session.terminal.printJson(run);
   session.terminal.print(run.id);
+}
+
+function jsonOption(options: CommandOptions, name: string): unknown {
+  const text = textOption(options, name);
+  if (text === undefined) return undefined;
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw usageError(`--${name}: not JSON: ${(error as Error).message}`);
+  }
 }
 
 async function replay(session: Session, options: CommandOptions, what = ''): Promise<void> {

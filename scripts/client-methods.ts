@@ -101,6 +101,9 @@ export const clientMethods: Readonly<Record<string, string>> = {
   cancelRun: 'runs.cancel',
   replayRun: 'runs.replay',
   restartRun: 'runs.restart',
+  cancelRuns: 'runs.cancelAll',
+  replayRuns: 'runs.replayAll',
+  restartRuns: 'runs.restartAll',
 
   listComponents: 'components.list',
   createComponent: 'components.create',
@@ -245,6 +248,7 @@ export const typeNames: Readonly<Record<string, string>> = {
   RunSend: 'getRun.data.sends',
   StepTestResult: 'testStep.data',
   RunDetail: 'getRun.data',
+  RunsAnswer: 'cancelRuns.data',
   Run: 'listRuns.data',
   Component: 'getComponent.data',
   ConfigurableProp: 'getComponent.data.configurable_props',
@@ -280,7 +284,7 @@ export const typeNames: Readonly<Record<string, string>> = {
   Usage: 'getMyUsage.data',
 };
 
-/** Whether an operation has a method of its own. */
+/** True when an operation has a method of its own. */
 export function hasMethod(operationId: string): boolean {
   const method = clientMethods[operationId];
   return method !== undefined && !/^(?:same as |none: )/.test(method);

@@ -103,6 +103,7 @@ export async function assembleEdges(platform: Platform, domain: Domain) {
         : undefined,
     endpointUrl: context.endpointUrl,
     runManager: workflowRuns.manager,
+    bulkRuns: workflowRuns.bulk,
     workflowViews: {
       endpointUrl: context.endpointUrl,
       emailAddress: (key) => emailAddress(mailDomain(), key),

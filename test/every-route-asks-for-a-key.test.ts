@@ -99,6 +99,7 @@ describe('every route', () => {
       componentConfigurer: untouchable('componentConfigurer'),
       deployer: untouchable('deployer'),
       runManager: untouchable('runManager'),
+      bulkRuns: untouchable('bulkRuns'),
       stepTrier: untouchable('stepTrier'),
       actionRunner: untouchable('actionRunner'),
       workflowDeployer: untouchable('workflowDeployer'),

@@ -126,12 +126,12 @@ async function tellHealth(
   return () => bus.publish(stored);
 }
 
-/** Whether a test or refresh really succeeded; after a test, `error` may be that of an earlier refresh. */
+/** True when a test or refresh has really succeeded. After a test, `error` may come from an earlier refresh. */
 function isSuccess({ error, columns }: Health & { columns?: Partial<HealthColumns> }): boolean {
   return columns?.check_failures === undefined ? error === null : columns.check_failures === 0;
 }
 
-/** Whether the other witness found the account wrong, so that this one cannot make it healthy. */
+/** True when the other check found the account wrong, so that this one cannot make it healthy. */
 function stillWrong(account: Account, { healthy, dead }: Health, witness: 'refresh' | 'test'): boolean {
   if (!healthy || dead || account.healthy === 1) return false;
   return witness === 'refresh'

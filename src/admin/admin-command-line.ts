@@ -69,7 +69,7 @@ export interface OfflineContext {
   progress(line: string): void;
   /** Progress of long work: one line that is overwritten, on terminals only. */
   status(line: string): void;
-  /** Whether there is a terminal at which questions can be asked. */
+  /** True: there is a terminal at which questions can be asked. */
   isInteractive: boolean;
 }
 

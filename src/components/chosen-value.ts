@@ -18,9 +18,9 @@ export function unwrapId(value: unknown): unknown {
 }
 
 /**
- * Whether a value of another type than the prop's is valid because its options have such values: a static option
- * itself; for options that only the code knows, of a prop that is text, what options are other than texts (ids that are numbers,
- * objects), since the options offered then are no longer known.
+ * True when a value of another type than the prop's is valid because its options have such values. For static options, the value is one of them.
+ * For a text prop whose options only the code knows, it is an ID that is a number, a boolean or an object, because the options that were offered
+ * are no longer known.
  */
 export function isOption(definition: PropDefinition, type: string, value: unknown): boolean {
   if (definition.remoteOptions === true)

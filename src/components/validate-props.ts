@@ -100,7 +100,7 @@ function isRequired(definition: PropDefinition): boolean {
   if (definition.default !== undefined) return false;
   if (definition.type === '$.interface.timer')
     return definition.static === undefined && definition.intervalSeconds === undefined;
-  // Whether an app needs an account at all is its catalogue entry's business; a missing one shows when it is used.
+  // The catalogue entry of an app determines if it needs an account. A missing account is an error when it is used.
   return definition.type !== 'app' && definition.type !== 'data_store' && definition.type !== 'dir';
 }
 

@@ -2,7 +2,7 @@
 export interface DatabaseUrl {
   /** A URL for each host, as the driver takes it. At least one. */
   urls: readonly string[];
-  /** Whether a host that takes no writes (a standby) is passed over. */
+  /** `read-write`: a host that takes no writes (a standby) is passed over. */
   target: 'any' | 'read-write';
 }
 

@@ -5,7 +5,7 @@ import type { Duplex } from 'node:stream';
  * denied to user code, and this shows it nothing but what strangers may use anyway. Made by http/service-door.ts.
  */
 export interface EgressDoor {
-  /** Whether host and port, as user code wrote them, are the service's public address. */
+  /** True when host and port, as user code wrote them, are the service's public address. */
   takes(host: string, port: number): boolean;
   /** The other end of a connection; destroying it ends the connection on both sides. */
   open(): Duplex;

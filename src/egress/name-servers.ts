@@ -75,7 +75,7 @@ function isUnable(error: unknown): boolean {
   return unableCodes.has((error as { code?: unknown }).code);
 }
 
-/** Whether the error is a definite answer about the name, so that asking another server is of no use. */
+/** True when the error is a definite answer about the name, so that another server would say the same. */
 export function isAnswer(error: unknown): boolean {
   const { code } = error as { code?: unknown };
   return code === 'ENOTFOUND' || code === 'ENODATA' || code === 'EBADNAME' || code === 'EBADQUERY';

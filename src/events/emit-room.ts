@@ -62,7 +62,7 @@ export class EmitRoom {
   }
 }
 
-/** Whether the event waits in `$in` before it comes to its channel. */
+/** True while the event waits in `$in` before it comes to its channel. */
 export function isAhead(event: Placed, nowMs: number): boolean {
   return event.deliverAtMs !== undefined && event.deliverAtMs > nowMs;
 }

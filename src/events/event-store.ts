@@ -127,7 +127,7 @@ export async function lastEventId(db: Db, emitterId: string): Promise<EventId | 
   return row && { ms: row.last_ms, seq: row.last_seq };
 }
 
-/** Whether an event with this id is still kept in the channel. */
+/** True while an event with this ID is kept in the channel. */
 export async function hasEvent(
   db: Db,
   options: { emitterId: string; channel: string; id: EventId },

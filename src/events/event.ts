@@ -35,7 +35,7 @@ export function eventSummaryJson(event: StoredEvent, options: { expand: boolean 
   return `{"id":"${id}","indexed_at_ms":${event.ms},"event":${placed(JSON.stringify(cut))},"truncated":true,"metadata":${metadata}}`;
 }
 
-/** Whether the event is of an emit call; events on our own channels are about the workflow. */
+/** True when an emit call of a workflow made the event. Events on the service's own channels are about the workflow. */
 function isEmittedByWorkflow({ emitter_id, channel }: StoredEvent): boolean {
   return emitter_id.startsWith('p_') && channel !== channels.errors && channel !== channels.logs;
 }

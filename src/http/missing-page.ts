@@ -4,7 +4,7 @@ import { messagePage, messagePageHeaders, prefersHtml } from '#lib/message-page.
 
 const pathShownMax = 300;
 
-/** Whether a browser asked for a page that does not exist. Other requests get JSON. */
+/** True when a browser asked for a page that does not exist. Other requests get JSON. */
 export function asksForMissingPage(request: FastifyRequest, thrown: unknown): boolean {
   const isRead = request.method === 'GET' || request.method === 'HEAD';
   return isRead && prefersHtml(request.headers.accept) && isMissing(thrown);

@@ -286,6 +286,9 @@ export const routes: readonly Part[] = [
   part('/v1', runRoutes, [
     ['GET', '/v1/workflows/:id/runs', 'listRuns', 'viewer'],
     ['GET', '/v1/runs/:id', 'getRun', 'viewer'],
+    ['POST', '/v1/workflows/:id/runs/cancel', 'cancelRuns', 'member'],
+    ['POST', '/v1/workflows/:id/runs/replay', 'replayRuns', 'member'],
+    ['POST', '/v1/workflows/:id/runs/restart', 'restartRuns', 'member'],
     ['POST', '/v1/runs/:id/cancel', 'cancelRun', 'member'],
     ['POST', '/v1/runs/:id/replay', 'replayRun', 'member'],
     ['POST', '/v1/runs/:id/restart', 'restartRun', 'member'],

@@ -124,7 +124,7 @@ export class ApiRequests {
     return isNew;
   }
 
-  /** Whether a request without an answer is under way. If not, it may have been answered just now. */
+  /** The state of a request without an answer. If it is not under way, it may have been answered just now. */
   async #unanswered(found: FoundKey): Promise<EarlierRequest> {
     const isUnderWay =
       found.node === this.#node

@@ -222,7 +222,7 @@ export async function removeKeysOf(tx: Tx, subjectId: string, limit: number): Pr
   return Number(result.numDeletedRows) < limit;
 }
 
-/** Whether a job is neither waiting nor running. */
+/** True when a job is neither waiting nor running. */
 export async function isGone(db: Db, jobId: string): Promise<boolean> {
   const row = await db.selectFrom('jobs').select('id').where('id', '=', jobId).executeTakeFirst();
   return row === undefined;

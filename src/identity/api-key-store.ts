@@ -85,7 +85,7 @@ export function apiKeysOf(db: Db, userId: string) {
     .where('revoked_at_ms', 'is', null);
 }
 
-/** Whether there was such a key to revoke. */
+/** Revokes a key. True when there was one to revoke. */
 export async function markRevoked(tx: Tx, id: string, nowMs: number): Promise<boolean> {
   const { numUpdatedRows } = await tx
     .updateTable('api_keys')

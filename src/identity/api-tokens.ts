@@ -31,7 +31,7 @@ const lastUsedPrecisionMs = 60_000;
 /** The form of every token: distinguishes it from an API key without a look-up in the store. */
 const tokenForm = /^mat_[0-9A-Za-z]{32}$/;
 
-/** Whether this is written as an access token is; not whether it is one. */
+/** True when the text has the form of an access token. The token itself is not checked. */
 export function looksLikeToken(bearer: string | undefined): bearer is string {
   return bearer !== undefined && tokenForm.test(bearer);
 }
@@ -131,7 +131,7 @@ export async function findTokenCaller(
   };
 }
 
-/** Whether this is a good access token of a client of this workspace. */
+/** True for a valid access token of a client of this workspace. */
 export async function acceptsToken(
   db: Db,
   token: string,
@@ -145,7 +145,7 @@ function isGood(token: TokenOfClient, nowMs: number): boolean {
   return token.revoked_at_ms === null && nowMs < token.expires_at_ms;
 }
 
-/** Whether the caller's key, token or session is still valid: for long requests, such as streams. */
+/** True while the caller's key, token or session is valid. For long requests, such as streams. */
 export async function isStillValid(db: Db, caller: Caller, nowMs: number): Promise<boolean> {
   if (caller.workspaceId !== undefined) {
     const token = await findToken(db, caller.keyId);

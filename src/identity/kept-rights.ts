@@ -16,7 +16,7 @@ export function encodeRights({ isAdmin, owners }: CallerRights): string {
   return JSON.stringify({ isAdmin, roles: owners.ids.map((id) => [id, owners.roleIn(id)]) });
 }
 
-/** Whether a caller still has every right that `encodeRights` wrote down. */
+/** True when a caller still has every right that `encodeRights` wrote down. */
 export function hasStill({ isAdmin, owners }: CallerRights, kept: string): boolean {
   const then = JSON.parse(kept) as { isAdmin: boolean; roles: [string, string][] };
   if (then.isAdmin && !isAdmin) return false;

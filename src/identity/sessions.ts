@@ -82,7 +82,7 @@ export async function findSessionCaller(
 
 const noHash = '0'.repeat(64);
 
-/** Whether a session is still valid: for long requests, such as streams. */
+/** True while a session is valid. For long requests, such as streams. */
 export async function isGoodSession(db: Db, id: string, nowMs: number): Promise<boolean> {
   const row = await findSession(db, id);
   return row !== undefined && isGood(row, nowMs);

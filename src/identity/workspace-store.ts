@@ -205,7 +205,7 @@ async function countMemberships(db: Db, userId: string): Promise<number> {
   return Number(count);
 }
 
-/** Whether there was such a member. Throws CallerError `conflict` for the last admin. */
+/** Removes a member. True when there was such a member. Throws CallerError `conflict` for the last admin. */
 export async function deleteMember(
   tx: Tx,
   store: Pick<Store, 'lockRows'>,

@@ -62,7 +62,7 @@ export class MailAcceptor {
     clock: Clock;
     /** The domain of the addresses, in lower case. */
     domain: () => string;
-    /** Whether an owner has quota for one more run. */
+    /** True when an owner has quota for one more run. */
     mayRun: (ownerId: string) => boolean | Promise<boolean>;
   }) {
     this.#store = options.store;

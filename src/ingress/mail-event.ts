@@ -38,7 +38,7 @@ export interface MailEnvelope {
   clientIp: string;
   /** What the sender calls itself. */
   helo: string;
-  /** Whether it came over TLS. */
+  /** True: the mail came over TLS. */
   secure: boolean;
   /** Bytes of the raw mail. */
   size: number;

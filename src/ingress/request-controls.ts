@@ -15,7 +15,7 @@ const queryNames: Record<RequestControl, string[]> = {
   'x-pd-upload-body': ['x-pd-upload-body', 'pipedream_upload_body'],
 };
 
-/** Whether the caller set the control. Queries are only parsed when they contain one of the names. */
+/** True when the caller set the control. Queries are only parsed when they contain one of the names. */
 export function isControlled(
   request: { headers: IncomingHttpHeaders; queryString: string },
   control: RequestControl,

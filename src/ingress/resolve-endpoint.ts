@@ -96,7 +96,7 @@ export class EndpointDirectory {
       if (subjectOf(endpoint) === id) this.#remembered.delete(key);
   }
 
-  /** Whether its source or workflow was deleted since it was found. False when the store cannot say. */
+  /** True when its source or workflow was deleted since it was found. False when the store cannot be read. */
   async isRemoved(endpoint: Endpoint): Promise<boolean> {
     const db = this.#store.read;
     const id = new Set([subjectOf(endpoint)]);

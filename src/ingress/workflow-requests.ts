@@ -14,7 +14,7 @@ export type WorkflowStarter = Pick<RunStarter, 'start' | 'startAndAwait' | 'reco
 
 /** Access tokens of OAuth clients, for triggers that take those. */
 export interface AccessTokens {
-  /** Whether the token is good and of a client of this workspace. */
+  /** True when the token is valid and belongs to a client of this workspace. */
   accepts: (token: string, workspaceId: string) => Promise<boolean>;
 }
 

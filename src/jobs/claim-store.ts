@@ -18,8 +18,8 @@ export interface ClaimOptions {
   runningByLane: ReadonlyMap<string, number>;
   nowMs: number;
   /**
-   * Whether this node still works on this attempt of a job, because it lost its lease without noticing. The job is left to
-   * other nodes, or to a later claim: otherwise the late outcome would be recorded as that of the new attempt.
+   * True while this node works on this attempt of a job, because it lost its lease without noticing. The job is left to
+   * other nodes, or to a later claim. Otherwise the late outcome would be recorded as that of the new attempt.
    */
   isUnderWay?: (id: string, attempts: number) => boolean;
 }

@@ -192,7 +192,7 @@ export async function requeueJob(
     runAtMs: number;
     nowMs: number;
     error: string;
-    /** Whether the job is to blame for this attempt: it counts towards quarantine. */
+    /** True: the job is to blame for this attempt, which counts towards quarantine. */
     blamed: boolean;
   },
 ): Promise<boolean> {
@@ -245,7 +245,7 @@ export async function pruneQuarantined(
   return Number(result.numDeletedRows);
 }
 
-/** Whether a job still waits in the store. */
+/** True while a job waits in the store. */
 export async function isQueued(db: Db, id: string): Promise<boolean> {
   const row = await db
     .selectFrom('jobs')

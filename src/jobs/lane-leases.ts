@@ -59,7 +59,7 @@ export class LaneLeases {
     this.#observers.push(observer);
   }
 
-  /** Whether other nodes were there a moment ago: a node that stalls, and whose lease runs out, may continue. */
+  /** True when other nodes were there a moment ago. Without others, a node that stalls until its lease runs out may continue. */
   get hasOthers(): boolean {
     return !this.#isSole && this.#nowMs() < this.#othersUntilMs;
   }
@@ -68,7 +68,7 @@ export class LaneLeases {
     return this.#own.size;
   }
 
-  /** Whether new work of the lane may begin here without the way through the store. */
+  /** True when new work of the lane may begin here without the way through the store. */
   owns(lane: string): boolean {
     if (this.#isSole || isSharedLane(lane)) return true;
     if (!this.#own.has(lane) || this.#leaving.has(lane)) return false;
@@ -76,7 +76,7 @@ export class LaneLeases {
     return true;
   }
 
-  /** Whether it may be taken from the store by this node: it is not being given up. */
+  /** True when this node may take the lane from the store: the node is not giving it up. */
   mayTake(lane: string): boolean {
     if (this.#leaving.has(lane)) return false;
     const untilMs = this.#abstains.get(lane);

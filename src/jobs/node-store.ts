@@ -60,7 +60,7 @@ export async function listLiveNodes(db: Db, nowMs: number): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
-/** Whether the lease of a node has not run out. */
+/** True while the lease of a node has not run out. */
 export async function isLiveNode(db: Db, node: string, time: StoreTime): Promise<boolean> {
   const row = await db
     .selectFrom('nodes')

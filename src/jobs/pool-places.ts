@@ -76,7 +76,7 @@ export class PoolPlaces {
     return Math.min(runningPerLaneMax, Math.max(1, Math.floor(free * laneShare)));
   }
 
-  /** Whether enough has ended, after there was no place at all, to claim again. */
+  /** True when enough jobs have ended, after every place was taken, to claim again. */
   get haveDrained(): boolean {
     return this.#jobs <= refillBelow && this.#bytes < runningBytesMax;
   }

@@ -114,7 +114,7 @@ describe('the worker pool', () => {
         return items.map(({ job: done }) => held.has(done.id));
       },
     };
-    /** Whether the job was still this node's. */
+    /** True when the node still held the job. */
     const settle = (node: string, done: LeasedJob) =>
       fixture.store.writes.submit(settling, { node, job: done });
     const blameOf = async (id: string) => ({

@@ -137,8 +137,8 @@ export class WorkerPool {
   }
 
   /**
-   * Whether a new job of this lane can run, or wait for its turn, here. Where older ones of its lane wait in the store
-   * it goes there too: jobs that come one by one would take each place before those.
+   * True when a new job of this lane can run, or wait for its turn, here. While older jobs of its lane wait in the store, it
+   * goes there too. Otherwise jobs that come one by one would take each place before those.
    */
   hasRoom(lane: string): boolean {
     return (
@@ -150,7 +150,7 @@ export class WorkerPool {
     );
   }
 
-  /** Whether a job of this lane may run here as soon as it is accepted, before any that wait in the store. */
+  /** True when a job of this lane may run here as soon as it is accepted, before any that wait in the store. */
   hasTurn(lane: string): boolean {
     return this.lanes.owns(lane) && !this.#throughOthers.has(lane);
   }
@@ -302,7 +302,7 @@ export class WorkerPool {
     this.poke();
   }
 
-  /** Whether there is room again for what was left in the store. */
+  /** True when there is room again for jobs that were left in the store. */
   #hasDrained(lane: string | null): boolean {
     if (this.#poolFull && this.#places.haveDrained) return true;
     return lane !== null && this.#fullLanes.has(lane) && this.#places.haveDrainedIn(lane);
@@ -318,7 +318,7 @@ export class WorkerPool {
     this.poke();
   }
 
-  /** Whether requests for these lanes come to other nodes. */
+  /** Notes the lanes for which requests come to other nodes. */
   #noteOrigins(jobs: readonly LeasedJob[]): void {
     for (const { lane, payload } of jobs) {
       const { accepted_by = this.node } = payload as JobPayloads['run_source'];

@@ -11,7 +11,7 @@ export interface BacklogLimiterOptions<Request, Counted extends Backlog> {
   countStored: (key: string, request: Request) => Promise<Counted>;
   /** The count of a key before its first look-up. */
   nothing: () => Counted;
-  /** Whether one more may wait, with limits multiplied by `factor`. */
+  /** True when one more may wait, with limits multiplied by `factor`. */
   hasRoom: (backlog: Counted, request: Request, factor: number) => boolean;
   /** Nothing is refused before the store was counted again, which is expensive where many are refused. */
   recountsBeforeRefusal?: boolean;

@@ -1,6 +1,6 @@
 /**
- * Whether brackets of a JSON text are nested deeper than `max`. Code that walks values recursively calls itself for each
- * level, and runs out of stack. One pass over the text, which need not be well-formed.
+ * True when brackets of a JSON text are nested deeper than `max`. Code that walks values recursively calls itself for each
+ * level, and runs out of stack. The check is one pass over the text, which may be malformed.
  */
 export function isDeeperThan(json: string, max: number): boolean {
   // Brackets that are not closed again take a character each.

@@ -68,7 +68,7 @@ export class QuotaGuard {
     return this.#defaults;
   }
 
-  /** Whether a run may start now, by what is stored: for runs that were accepted already, and for rare callers. */
+  /** True when a run may start now, by the stored use. For runs that were accepted already, and for rare callers. */
   mayRun(ownerId: string): boolean {
     const known = this.#look(ownerId);
     return known === undefined || usedUp(known, this.#clock.now(), 0) === undefined;

@@ -57,7 +57,7 @@ export async function putOwnerQuota(
     .execute();
 }
 
-/** Whether there is a user or a workspace with this id. */
+/** True when there is a user or a workspace with this ID. */
 export async function ownerExists(db: Db, ownerId: string): Promise<boolean> {
   const table = ownerId.startsWith('o_') ? 'workspaces' : 'users';
   const row = await db.selectFrom(table).select('id').where('id', '=', ownerId).executeTakeFirst();

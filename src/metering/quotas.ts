@@ -9,7 +9,7 @@ export interface Quotas {
 
 /** The quotas of an owner without quotas of their own: the settings. */
 export interface QuotaDefaults extends Quotas {
-  /** Whether use beyond the quota is refused. */
+  /** True: use beyond the quota is refused. */
   enforced: boolean;
 }
 

@@ -8,7 +8,7 @@ import type { DescribeOutcome } from '#runner/runner.ts';
 /** Codes of errors of code that looks for a file or a module where a bundle has none. */
 const missingFileCodes = new Set(['MODULE_NOT_FOUND', 'ERR_MODULE_NOT_FOUND', 'ENOENT', 'ERR_ACCESS_DENIED']);
 
-/** Whether code with inlined packages could not be evaluated for a reason that their files may cure. */
+/** True when code with inlined packages could not be evaluated for a reason that packages as files may remove. */
 function missesFiles(outcome: DescribeOutcome, { bundle, lock }: BuiltBundle): boolean {
   if (outcome.status === 'described' || bundle.packages !== undefined) return false;
   if (!missingFileCodes.has(outcome.error.code ?? '')) return false;
@@ -26,7 +26,7 @@ const onlyOfNodeCodes = new Set([
   'ERR_REQUIRE_CYCLE_MODULE',
 ]);
 
-/** Whether packages as files could not be imported for a reason that one text does not have. */
+/** True when packages as files could not be imported for a reason that one text does not have. */
 function missesText(outcome: DescribeOutcome, { bundle }: BuiltBundle): boolean {
   if (outcome.status === 'described' || bundle.packages === undefined) return false;
   const { name, message, code } = outcome.error;

@@ -1,15 +1,15 @@
 import { CallerError } from '#lib/errors.ts';
 import type { RunnerStats } from './runner.ts';
 
-/** What the operator set and what the machine gives. */
+/** The sandbox level that the operator set, and the one that the machine supports. */
 export interface SandboxState {
   setting: 'auto' | 'require' | 'seat-belt' | 'off';
   stats: Pick<RunnerStats, 'level' | 'notKernel'>;
 }
 
 /**
- * Throws CallerError `sandbox_required` where another person must not come in: code of one could reach what belongs to others, and nobody has
- * decided that they trust each other.
+ * Throws CallerError `sandbox_required` where a further person must not be admitted: without the kernel level, code of one person can reach
+ * what belongs to another, and no operator has decided that they trust each other.
  */
 export function admitPerson({ setting, stats: { level, notKernel } }: SandboxState): void {
   if (setting !== 'auto' || level === 'kernel') return;

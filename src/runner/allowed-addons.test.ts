@@ -14,7 +14,7 @@ test('where native addons are allowed, the processes of the seat belt read its p
   skip: addon === undefined && 'no native addon is installed that could be tried',
 }, async () => {
   const folder = await createTempFolder('addons');
-  // As root, processes run as other users, who read it.
+  // A service that is root starts processes as other users, who have to read the folder.
   await chmod(folder.path, 0o755);
   const place = join(folder.path, 'node_modules', 'native');
   await mkdir(place, { recursive: true });

@@ -5,7 +5,7 @@ import { ManualTimer } from '../../test/support/manual-timer.ts';
 import { type RunnerFixture, resultOf, startRunnerFixture } from '../../test/support/runner-fixture.ts';
 import type { OptionsCall } from './runner.ts';
 
-/** Deadlines pass when a test says so. */
+/** A timer that the tests advance, so that deadlines pass only when a test says so. */
 const timer = new ManualTimer();
 let fixture: RunnerFixture;
 before(async () => {
@@ -26,7 +26,7 @@ const app = `const app = { type: 'app', app: 'git_hub',
   } };
   app.propDefinitions.linked.propDefinition = [app, 'repo', ({ org }) => ({ linkedTo: org })];`;
 
-test('options that came by propDefinition see the app with its account, and what the third element made of the values', async () => {
+test('options from propDefinition see the app with its account, and what the third element makes of the values', async () => {
   const source = `${app} module.exports = { props: { git: app, org: { type: 'string', default: 'home' },
     repo: { propDefinition: [app, 'repo', (c) => ({ owner: c.org, label: c.picked.label, apps: typeof c.git.token })] },
     far: { propDefinition: [app, 'linked', async () => ({ org: 'moved' })] },
@@ -60,7 +60,7 @@ test('options that came by propDefinition see the app with its account, and what
   assert.deepEqual(resultOf(await ask('color')), ['red', 'blue']);
 });
 
-test("a component's own options see the component, and the values also as arguments", async () => {
+test("the component's own options see the component, and get the values as arguments too", async () => {
   const source = `${app} module.exports = { props: { git: app, org: { type: 'string' }, db: '$.service.db',
       repo: { propDefinition: [app, 'repo', () => ({ extra: 1 })], async options({ page, prevContext, query, org, extra, git }) {
         this.db.set('seen', 1); return [this.org, this.git.token(), this.help(), page, prevContext, query, org, extra, git === this.git]; } } },
@@ -72,7 +72,7 @@ test("a component's own options see the component, and the values also as argume
   assert.deepEqual(resultOf(outcome), ['o', 't', 'dynamic!', 0, {}, '', 'o', 1, true]);
 });
 
-test('the app of a propDefinition that the component has by a copy gets the account of the same app', async () => {
+test('the app of a propDefinition gets the account of the same app when the component has a copy of it', async () => {
   const source = `${app} module.exports = { props: { mine: { type: 'app', app: 'git_hub' }, repo: { propDefinition: [app, 'repo'] } }, run() {} };`;
   const outcome = await fixture.call(source, {
     ...asking('repo'),
@@ -81,7 +81,7 @@ test('the app of a propDefinition that the component has by a copy gets the acco
   assert.equal((resultOf(outcome) as { options: unknown[] }).options[0], 't');
 });
 
-test('options of a prop that additionalProps defines are asked where it is called again', async () => {
+test('options of a prop that additionalProps defines come from another call of additionalProps', async () => {
   const source = `module.exports = { props: { kind: { type: 'string', reloadProps: true }, own: { type: 'string' } },
     additionalProps(previous) { const kind = this.kind; previous.own.options = () => ['in place', this.tags];
       return { tags: { type: 'string[]', async options({ page }) { return [kind + page, this.tags, this.kind]; } } }; }, run() {} };`;
@@ -106,7 +106,7 @@ test('props that refer to each other in a circle have no options', async () => {
   assert.equal(outcome.error?.message, 'prop x has no options to choose from');
 });
 
-test('options are bounded in time and in size, and throw as themselves', async () => {
+test('options are limited in time and size, and their errors keep name and message', async () => {
   const deadlineMs = 500;
   const ask = (body: string) =>
     fixture.call(`module.exports = { props: { x: { type: 'string', ${body} } }, run() {} };`, {

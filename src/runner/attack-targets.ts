@@ -5,14 +5,14 @@ import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import type { AttackTargets } from './protocol.ts';
 
-/** What the attacks of the self-test aim at, outside the sandbox: a file in `folder`, this process, and somebody who listens. */
+/** Targets of the self-test's attacks outside the sandbox: a file in `folder`, this process, and a listening server. */
 export async function makeAttackTargets(
   folder: string,
 ): Promise<Omit<AttackTargets, 'program'> & AsyncDisposable> {
   const canary = join(folder, `canary-${randomUUID()}`);
   const secret = randomUUID();
   writeFileSync(canary, secret, { mode: 0o444 });
-  // The umask may have taken what makes the attack an honest one.
+  // The umask may have removed the read permission, and the attack would then fail without any sandbox.
   chmodSync(canary, 0o444);
   const server = createServer((socket) => socket.destroy());
   server.listen(0, '127.0.0.1');

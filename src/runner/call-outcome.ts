@@ -1,50 +1,50 @@
 import type { SendKind } from '#storage/tables/workflow-tables.ts';
 import type { LogLevel } from './protocol.ts';
-/** What one call into user code produced: a value, never an exception (also when the code threw or was killed). */
+/** The outcome of one call into user code: a value, never an exception, also when the code threw or was killed. */
 export interface CallOutcome {
   status: CallStatus;
   /** JSON text of the returned value; absent for `undefined` and for every status but `finished`. */
   result?: string;
   /** Set for every status but `finished`. */
   error?: UserCodeError;
-  /** In the order of the `$emit` calls. Kept also when the code threw afterwards. */
+  /** Events in the order of the `$emit` calls. They are kept when the code throws afterwards. */
   emits: EmittedEvent[];
-  /** Keys set with `db.set` and their JSON text, last write per key. `null` JSON is a stored null. */
+  /** Keys set with `db.set` with their JSON text, the last write per key. JSON `null` is a stored null. */
   dbSets: Record<string, string>;
   logs: LogLine[];
-  /** Console lines beyond the cap, counted but not kept. */
+  /** Console lines beyond the limit, counted but not kept. */
   logsDropped: number;
-  /** The first `http.respond` of the call, also handed to `onRespond` the moment it was called. */
+  /** The first `http.respond` of the call. `onRespond` has got it already, when it was called. */
   response?: HttpReply;
-  /** What a step left behind; present for calls of kind `step` that reached their code, however they ended. */
+  /** Effects of a step. Present for calls of kind `step` that reached their code, however they ended. */
   step?: StepEffects;
   /**
-   * The process ended while other calls were in flight in it too: this one may not be to blame. Run alone, it shows
-   * whether it is. With `exited`, `out_of_memory`, `limit_exceeded` of a limit that all of them share, and `timed_out`
-   * when one of them kept the process busy.
+   * True: the process ended while other calls were in flight in it, so this call may not be to blame. Running it alone shows that. Set with
+   * `exited`, with `out_of_memory`, with `limit_exceeded` of a limit that all of them share, and with `timed_out` when one of them kept the
+   * process busy.
    */
   shared?: true;
   /** Wall-clock milliseconds in user code. */
   durationMs: number;
 }
 
-/** What a step did besides returning: kept also when it then threw. */
+/** The effects of a step apart from its returned value. They are kept when the step then throws. */
 export interface StepEffects {
-  /** JSON text of an object: exports by name, `$return_value` when it is not undefined. `{}` when there are none. */
+  /** JSON text of an object: exports by name, with `$return_value` when it is not undefined. `{}` when there are none. */
   exports: string;
-  /** JSON text of an object: the props as the step got them, expressions evaluated, accounts and apps left out. */
+  /** JSON text of an object: the props as the step got them, with expressions evaluated, without accounts and apps. */
   input?: string;
-  /** `$.send.*`, in the order of the calls. */
+  /** Calls of `$.send.*` in their order. */
   sends: StepSend[];
-  /** The last of `$.flow.exit`, `delay`, `suspend`, `rerun`. */
+  /** The last call of `$.flow.exit`, `delay`, `suspend` or `rerun`. */
   flow?: StepFlow;
-  /** It used `/tmp`, which is to be released when the run has ended. */
+  /** Set when the step used `/tmp`, which is released when the run has ended. */
   usedScratch?: true;
 }
 
 export interface StepSend {
   kind: SendKind;
-  /** JSON text: the argument; for `emit` `{ event, channel }`. */
+  /** JSON text of the argument; for `emit`, of `{ event, channel }`. */
   payload: string;
 }
 
@@ -62,9 +62,9 @@ export type CallStatus =
   | 'load_failed'
   | 'timed_out'
   | 'out_of_memory'
-  /** The process ended, or broke the protocol, while the call ran. */
+  /** The process ended or broke the protocol while the call ran. */
   | 'exited'
-  /** A cap on events, bytes, logs or db writes was passed. */
+  /** A limit on events, bytes, logs or db writes was exceeded. */
   | 'limit_exceeded'
   | 'cancelled';
 
@@ -76,9 +76,9 @@ export interface UserCodeError {
 }
 
 export interface EmittedEvent {
-  /** JSON text of the emitted value, snapshot at the call of `$emit`. */
+  /** JSON text of the emitted value, taken when `$emit` was called. */
   event: string;
-  /** The id given in the metadata, as text; absent when none was given. */
+  /** The ID given in the metadata, as text; absent when none was given. */
   id?: string;
   /** True when the id was given as a number (`greatest` compares numbers numerically). */
   idIsNumber?: boolean;
@@ -87,7 +87,7 @@ export interface EmittedEvent {
   ts?: number;
   /** Channel; '' is the default channel. */
   name: string;
-  /** Epoch ms: wait in `$in` and be delivered then. */
+  /** Epoch ms at which the event is delivered. Until then it waits in `$in`. */
   deliveryTs?: number;
 }
 
@@ -98,11 +98,11 @@ export interface LogLine {
   message: string;
 }
 
-/** An HTTP reply as user code asked for it, checked and normalised (status 200-599, header values without CR or LF). */
+/** An HTTP reply that user code gave, checked and normalized (status 200-599, header values without CR or LF). */
 export interface HttpReply {
   status: number;
   headers: Record<string, string | string[]>;
   body: Buffer;
-  /** Of a step: sent now, not when the workflow has ended. */
+  /** Set for a step that replies immediately, not when the workflow has ended. */
   immediate?: true;
 }

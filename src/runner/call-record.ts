@@ -16,14 +16,14 @@ import { StepRecord } from './step-record.ts';
 const endStatuses: ReadonlySet<unknown> = new Set(['finished', 'threw', 'load_failed', 'limit_exceeded']);
 const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const dbKeyCharactersMax = 4096;
-/** An error as it is kept; the sandbox cuts near these, so that only a forged one is cut here. */
+/** Maximum characters of an error that are stored. The sandbox cuts at nearly these lengths, so only a forged error is cut here. */
 const errorNameCharactersMax = 210;
 const errorMessageCharactersMax = 66_000;
 const errorStackCharactersMax = 17_000;
 
 /**
- * Gathers the outcome of one call from its frames. Everything in a frame was written by user code, possibly past
- * the harness: every field is checked here. Throws `ProtocolError` or `CapPassedError`; both end the process.
+ * Gathers the outcome of one call from its frames. Everything in a frame was written by user code, which may have bypassed the harness, so
+ * every field is checked here. Throws `ProtocolError` or `CapPassedError`; both end the process.
  */
 export class CallRecord {
   readonly #limits: RunnerLimits;
@@ -54,7 +54,7 @@ export class CallRecord {
       this.#dbBytes += text.length + key.length;
       setOwn(this.#dbSets, key, text);
     }
-    // Sets of the same key in several frames count again, so allow some; the harness counts exactly.
+    // Several frames may set the same key, and each counts again, so the limit here is larger. The harness counts exactly.
     if (this.#dbBytes > 16 * this.#limits.dbBytesMax)
       throw new CapPassedError('db writes are larger than allowed');
     for (const entry of asArray(logs)) this.#addLog(asArray(entry), payload);
@@ -99,7 +99,7 @@ export class CallRecord {
     this.#logs.push({ ts, level, message });
   }
 
-  /** The reply when it is the first of the call, else undefined. */
+  /** Returns the reply when it is the first of the call, else undefined. */
   addReply(header: unknown, body: Buffer): HttpReply | undefined {
     const { status, headers, immediate } = asObject(header);
     if (typeof status !== 'number' || !Number.isInteger(status) || status < 200 || status > 599) {
@@ -125,7 +125,7 @@ export class CallRecord {
     return this.#response;
   }
 
-  /** The outcome that a `done` frame tells. */
+  /** Returns the outcome that a `done` frame reports. */
   done(header: unknown, payload: PayloadReader, durationMs: number): CallOutcome {
     this.addEffects(header, payload);
     const { status, result, step, error } = asObject(header);
@@ -148,7 +148,7 @@ export class CallRecord {
     return outcome;
   }
 
-  /** An outcome that the service itself decided on, with whatever the call had done until then. */
+  /** Returns an outcome that the service decided, with the effects of the call so far. */
   end(status: CallStatus, error: UserCodeError, durationMs: number): CallOutcome {
     const outcome = this.#outcome(status, durationMs);
     outcome.error = error;
@@ -170,7 +170,7 @@ export class CallRecord {
   }
 }
 
-/** The error whose lengths stand in a header, each text cut to what is kept. */
+/** Reads the error whose text lengths stand in a header, and cuts each text to the length that is stored. */
 export function readError(lengths: unknown, payload: PayloadReader): UserCodeError {
   const [name, message, stack, code] = asArray(lengths);
   const error: UserCodeError = {

@@ -11,11 +11,11 @@ export interface CallStart extends CallOptions {
   deadlineMs: number;
   isLoad: boolean;
   isStep?: boolean;
-  /** The process says when it takes the call up. */
+  /** True: the process confirms that it has begun the call. */
   ack: boolean;
 }
 
-/** The calls that one process works on, with their deadlines. Ids are given once in the life of a process. */
+/** The calls that one process works on, with their deadlines. Each ID is used once in the life of a process. */
 export class CallsInFlight {
   readonly #limits: RunnerLimits;
   readonly #timer: RunnerTimer;
@@ -28,9 +28,9 @@ export class CallsInFlight {
   constructor(options: {
     limits: RunnerLimits;
     timer: RunnerTimer;
-    /** A call is not over when its time is. `decided` says how it ends. */
+    /** Called when a deadline passes. The call itself has not ended; `decided` says how it ends. */
     onDeadline: (id: number, pending: PendingCall) => void;
-    /** The signal of a call was aborted while it goes on. */
+    /** Called when the signal of a running call is aborted. */
     onCancel: (id: number, pending: PendingCall) => void;
   }) {
     this.#limits = options.limits;
@@ -43,7 +43,7 @@ export class CallsInFlight {
     return this.#calls.size;
   }
 
-  /** In the order of their start. */
+  /** The calls in the order of their start. */
   get all(): IterableIterator<[number, PendingCall]> {
     return this.#calls.entries();
   }
@@ -60,14 +60,14 @@ export class CallsInFlight {
     return this.#calls.get(id);
   }
 
-  /** The one that was named, as far as code can tell; the only one, whatever it told. */
+  /** The call that the process named, if it runs; otherwise the only running call, if there is just one. */
   named(id: number | undefined): PendingCall | undefined {
     const named = id === undefined ? undefined : this.#calls.get(id);
     if (named !== undefined || this.#calls.size !== 1) return named;
     return this.oldest;
   }
 
-  /** Also those that have ended. */
+  /** True for every call that was started, also when it has ended. */
   wasMade(id: number): boolean {
     return id < this.#nextId;
   }
@@ -121,7 +121,7 @@ export class CallsInFlight {
     this.#onDeadline(id, pending);
   }
 
-  /** The deadline begins anew, but no call runs longer than a number of them. */
+  /** The deadline starts over, but no call runs longer than `refreshedDeadlinesMax` times its deadline. */
   refreshDeadline(id: number, pending: PendingCall): void {
     if (!pending.isStep) throw new ProtocolError('a call that is no step asks for a new deadline');
     if (pending.decided !== undefined) return;
@@ -131,7 +131,7 @@ export class CallsInFlight {
     pending.stopDeadline = this.#timer.after(ms, () => this.#passDeadline(id, pending));
   }
 
-  /** Since it was sent. */
+  /** Milliseconds since the call was sent. */
   elapsedMs(pending: PendingCall): number {
     return this.#timer.nowMs() - pending.sentAtMs;
   }

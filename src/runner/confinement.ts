@@ -1,60 +1,60 @@
 /**
- * What stands around user code. `kernel`: namespaces and a filter of system calls, by bubblewrap. `seat-belt`: Node's permission
- * model, which stops accidents and known ways out, and is no wall. `off`: nothing, for development.
+ * The isolation of user code. `kernel`: namespaces and a filter of system calls, set up by bubblewrap. `seat-belt`: Node's permission
+ * model, which stops accidents and known ways out, and is no wall. `off`: none, for development.
  */
 export const sandboxLevels = ['kernel', 'seat-belt', 'off'] as const;
 export type SandboxLevel = (typeof sandboxLevels)[number];
 
-/** What the kernel level is made of on this machine. */
+/** Programs and files that the kernel level uses on this machine. */
 export interface KernelPrograms {
   bwrap: string;
   bwrapVersion: string;
   /** Shared libraries of Node and of `prlimit`, with the loader. */
   libraries: readonly string[];
-  /** Sets limits of resources before Node starts; undefined where util-linux is not installed. */
+  /** Path of prlimit, which sets resource limits before Node starts; undefined where util-linux is not installed. */
   prlimit: string | undefined;
-  /** File with the filter of system calls. */
+  /** Path of the file with the system call filter. */
   filter: string;
 }
 
-/** How this machine lets processes be confined; found out by the self-test. */
+/** The confinement that works on this machine, as found by the self-test. */
 export interface Confinement {
   level: SandboxLevel;
-  /** A user of its own for each process. */
+  /** True: each process runs as a user that no other process has. */
   distinctUsers: boolean;
   setpriv: string | undefined;
-  /** Of the seat belt. */
+  /** Path of prlimit for the seat belt. */
   prlimit: string | undefined;
-  /** Of the kernel level. */
+  /** Programs of the kernel level. */
   kernel?: KernelPrograms;
-  /** Why it is not the kernel level, where that was tried. */
+  /** The reason why the kernel level is not used, where it was tried. */
   notKernel?: string;
 }
 
-/** What one sandboxed process is given. Nothing that is not named here reaches it. */
+/** Everything that one sandboxed process is granted. Nothing else reaches it. */
 export interface SandboxGrant {
   level: SandboxLevel;
-  /** The one file it starts from. */
+  /** Path of the one file that it starts from. */
   program: string;
   /**
-   * The one folder it may read and write, its own. At the kernel level `/tmp` inside is that, and in memory. None at the seat belt, where
-   * nothing of the machine is granted.
+   * The one folder that it may read and write. At the kernel level it is `/tmp` inside, and in memory. Absent at the seat belt, where no file of
+   * the machine is granted.
    */
   scratch?: string;
   scratchBytesMax: number;
-  /** Further folders that it may read: npm packages of those whose code it will run. At the seat belt only with `addons`. */
+  /** Further folders that it may read: npm packages of the code that it will run. At the seat belt they are granted only with `addons`. */
   packages?: readonly string[];
-  /** Native addons may be loaded from there. They are beyond the permission model. */
+  /** True: native addons may be loaded from these folders. They are not subject to the permission model. */
   addons?: boolean;
   memoryMb: number;
-  /** Set when the service is root: a user that owns nothing but `scratch`. */
+  /** User ID that owns only `scratch`. Set when the service is root. */
   uid?: number;
   /** Path of setpriv, which ends the process when the service dies and forbids set-uid programs. */
   setpriv?: string;
-  /** Path of prlimit, which sets limits of resources before Node starts. */
+  /** Path of prlimit, which sets resource limits before Node starts. */
   prlimit?: string;
-  /** What the kernel level is made of; absent at the others. */
+  /** Programs of the kernel level; absent at the other levels. */
   kernel?: KernelPrograms;
-  /** Without Node's permission model, for the self-test: it tries the walls behind it. */
+  /** True: the process runs without Node's permission model, so that the self-test tries the walls behind it. */
   bare?: boolean;
 }

@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ConnectionShares } from './connection-shares.ts';
 
-/** Opens as many as the owner may have. */
+/** Opens as many connections as the owner may have and returns their number. */
 function takeAll(shares: ConnectionShares, ownerId: string): number {
   let count = 0;
   while (shares.take(ownerId)) count += 1;
   return count;
 }
 
-test('an owner leaves a quarter of the connections to others, and each of them is sure of as much', () => {
+test('an owner leaves a quarter of the connections to others, and every other owner is guaranteed a quarter', () => {
   const shares = new ConnectionShares(100);
   assert.equal(takeAll(shares, 'greedy'), 75);
   assert.equal(takeAll(shares, 'other'), 25);
@@ -19,7 +19,7 @@ test('an owner leaves a quarter of the connections to others, and each of them i
   assert.equal(takeAll(shares, 'late'), 10);
 });
 
-test('what is closed can be taken again', () => {
+test('a closed connection can be opened again', () => {
   const shares = new ConnectionShares(8);
   assert.equal(takeAll(shares, 'a'), 6);
   shares.leave('a');

@@ -2,15 +2,15 @@ import { readFileSync } from 'node:fs';
 
 /** The part of the service's descriptors that connections of user code may take. The rest is for requests, deliveries and the store. */
 const partOfDescriptors = 1 / 2;
-/** Where the system does not say how many descriptors there are. */
+/** The number of descriptors that is assumed where the system does not report it. */
 const descriptorsAssumed = 1024;
-/** An owner is sure of this part of the connections, and can never have what is left for newcomers. */
+/** The part of the connections that every owner is guaranteed, and the part that no owner can take from newcomers. */
 const guaranteedPart = 1 / 4;
 const partForNewcomers = 1 / 4;
 
 /**
- * The number of connections of user code that each owner may have open through the service. An owner who is alone may have three quarters
- * of all. So code that opens connections without end leaves descriptors for the connections of others.
+ * The number of connections of user code that each owner may have open through the service. While only one owner is active, it may have three
+ * quarters of all, so that code which opens connections without end leaves descriptors to others.
  */
 export class ConnectionShares {
   readonly max: number;
@@ -21,7 +21,7 @@ export class ConnectionShares {
     this.max = max;
   }
 
-  /** A connection is about to be opened. False: the owner has its share. */
+  /** Counts a connection that is about to be opened. False: the owner has used up its share. */
   take(ownerId: string): boolean {
     const own = this.#open.get(ownerId) ?? 0;
     const isSure = own < this.max * guaranteedPart;
@@ -32,7 +32,7 @@ export class ConnectionShares {
     return true;
   }
 
-  /** A connection that was taken is closed. */
+  /** Counts a connection that was closed. */
   leave(ownerId: string): void {
     const own = (this.#open.get(ownerId) ?? 0) - 1;
     if (own > 0) this.#open.set(ownerId, own);

@@ -9,7 +9,7 @@ interface Process {
 }
 
 const processOf = (ownerId: string, name: string): Process => ({ name, ownerId, cpuMs: 0 });
-/** What each has used in a second, and whether it wants more. */
+/** Passes a second in which each process uses this much, and returns the processes whose priority changes. */
 function pass(shares: CpuShares<Process>, used: [Process, usedMs: number, wantsCpu?: boolean][]) {
   const looks: CpuLook<Process>[] = used.map(([process, usedMs, wantsCpu = false]) => {
     process.cpuMs += usedMs;
@@ -18,7 +18,7 @@ function pass(shares: CpuShares<Process>, used: [Process, usedMs: number, wantsC
   return shares.look(looks, 1000).map(({ process, isGreedy }) => [process.name, isGreedy]);
 }
 
-test('processes that keep more than half of the cores busy for one owner come after those of others, the rest of its processes do not', () => {
+test('processes that keep more than half of the cores busy for one owner get a lower priority than those of others; the rest of its processes do not', () => {
   const shares = new CpuShares<Process>(4);
   const [one, two, third] = [processOf('a', 'one'), processOf('a', 'two'), processOf('a', 'third')];
   const other = processOf('b', 'other');
@@ -27,7 +27,7 @@ test('processes that keep more than half of the cores busy for one owner come af
   assert.deepEqual(pass(shares, [[one, 900], [two, 900], [third, 20], [other, 900]]), [['one', true], ['two', true]]); // biome-ignore format: one look
 });
 
-test('one that spins and gets little time stays behind; one that waits again does not', () => {
+test('a process that spins and gets little time keeps its low priority; one that waits again loses it', () => {
   const shares = new CpuShares<Process>(1);
   const spins = processOf('a', 'spins');
   pass(shares, [[spins, 0]]);
@@ -36,19 +36,19 @@ test('one that spins and gets little time stays behind; one that waits again doe
   assert.deepEqual(pass(shares, [[spins, 10, false]]), [['spins', false]]);
 });
 
-test('many processes of one owner that each get a little are too many together', () => {
+test('many processes of one owner that each get little time exceed the share together', () => {
   const shares = new CpuShares<Process>(2);
   const all = Array.from({ length: 10 }, (_, n) => processOf('a', `${n}`));
   pass(shares, all.map((process) => [process, 0])); // biome-ignore format: one look
   assert.equal(pass(shares, all.map((process) => [process, 100])).length, 10); // biome-ignore format: one look
 });
 
-test('what a process had used before it was first seen is not counted', () => {
+test('processor time that a process used before it was first seen is not counted', () => {
   const shares = new CpuShares<Process>(1);
   assert.deepEqual(pass(shares, [[processOf('a', 'old'), 60_000, true]]), []);
 });
 
-test('a process that an owner beyond the share gets comes after those of others from its start', () => {
+test('a process that starts for an owner beyond its share has a low priority from its start', () => {
   const shares = new CpuShares<Process>(1);
   const spins = processOf('a', 'spins');
   const begin = (ownerId: string, name: string) => {
@@ -65,7 +65,7 @@ test('a process that an owner beyond the share gets comes after those of others 
   assert.equal(begin('a', 'later').isGreedy, false, 'the owner is within the share again');
 });
 
-test('what a process used since it was given to its owner counts at the first look', () => {
+test('processor time that a process used since it was given to its owner counts at the first look', () => {
   const shares = new CpuShares<Process>(1);
   const process = processOf('a', 'new');
   shares.begin({ process, ownerId: 'a', cpuMs: 0 });

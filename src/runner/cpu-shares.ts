@@ -1,31 +1,31 @@
-/** One look at a process. */
+/** The state of one process when it was looked at. */
 export interface CpuLook<P> {
   process: P;
   ownerId: string;
-  /** Processor time so far. */
+  /** Processor time that it has used since its start. */
   cpuMs: number;
-  /** It runs or waits for a core at this moment. */
+  /** True when it runs or waits for a core at this moment. */
   wantsCpu: boolean;
 }
 
-/** Niceness of processes of user code, and of those that keep cores busy for an owner who has its share. */
+/** Niceness of processes of user code, and of processes that keep cores busy for an owner beyond its share. */
 export const niceness = { usual: 10, greedy: 19 };
 
-/** An owner may use half of the cores, at least one, before its processes come after those of others. What it uses up to nearly that is no proof. */
+/** An owner may use half of the cores, at least one. When it uses more than `nearlyPart` of that, its busy processes get a lower priority. */
 const sharePart = 1 / 2;
 const nearlyPart = 0.8;
-/** A process that uses less of a core than this is not what keeps the cores busy. */
+/** A process that uses a smaller part of a core than this does not keep the cores busy. */
 const notedPart = 0.05;
 
 /**
- * Which processes come after those of other owners on the cores: those that an owner keeps busy beyond its share. On a machine with
- * time to spare they lose nothing. Processes that only wait are not slowed, also not those of the same owner.
+ * Decides which processes get a lower priority than those of other owners: the processes that an owner keeps busy beyond its share. Where
+ * cores are free this slows nothing. Processes that only wait keep their priority, also those of the same owner.
  */
 export class CpuShares<P extends object> {
   readonly #shareCores: number;
   readonly #cpuMs = new WeakMap<P, number>();
   readonly #greedy = new WeakSet<P>();
-  /** Those who were beyond their share at the last look. */
+  /** Owners who were beyond their share at the last look. */
   #beyond: ReadonlySet<string> = new Set();
 
   constructor(cores: number) {
@@ -33,8 +33,8 @@ export class CpuShares<P extends object> {
   }
 
   /**
-   * A process was given to an owner, and has used so much so far. True: it comes after those of others from its start, because its owner is
-   * beyond the share. Otherwise one who starts a process after the other would always be ahead of what a look finds.
+   * Notes that a process was given to an owner, and its processor time so far. True: it gets the lower priority from its start, because its
+   * owner is beyond the share. Otherwise an owner that starts one process after the other would always be ahead of the looks.
    */
   begin({ process, ownerId, cpuMs }: Omit<CpuLook<P>, 'wantsCpu'>): boolean {
     this.#cpuMs.set(process, cpuMs);
@@ -43,7 +43,7 @@ export class CpuShares<P extends object> {
     return isGreedy;
   }
 
-  /** What is to be changed, by what was used since the look before, which was `elapsedMs` ago. */
+  /** Returns the processes whose priority changes because of their use since the last look, which was `elapsedMs` ago. */
   look(looks: readonly CpuLook<P>[], elapsedMs: number): { process: P; isGreedy: boolean }[] {
     const used = looks.map((look) => ({ ...look, usedMs: this.#usedMs(look) }));
     const byOwner = new Map<string, number>();
@@ -57,7 +57,7 @@ export class CpuShares<P extends object> {
       const isNoted = usedMs > notedPart * elapsedMs;
       const isBeyond = this.#beyond.has(ownerId);
       const was = this.#greedy.has(process);
-      // One that is greedy gets little time: that it uses little is no proof that it wants no more.
+      // A process with the lower priority gets little time, so using little is no proof that it needs no more.
       const is = was ? isNoted || wantsCpu : isNoted && isBeyond;
       if (is === was) continue;
       if (is) this.#greedy.add(process);
@@ -67,7 +67,7 @@ export class CpuShares<P extends object> {
     return changes;
   }
 
-  /** Nothing at the first look. */
+  /** Processor time since the last look; 0 at the first one. */
   #usedMs({ process, cpuMs }: CpuLook<P>): number {
     const before = this.#cpuMs.get(process) ?? cpuMs;
     this.#cpuMs.set(process, cpuMs);

@@ -2,8 +2,8 @@ import type { CallHeader } from './protocol.ts';
 import type { CallRequest } from './runner.ts';
 
 /**
- * Header and payload of a `call` frame: event, steps, props and db travel as text whose lengths stand in the header. The
- * keys of the db do too: a component decides how many there are.
+ * Returns header and payload of a `call` frame. Event, steps, props and db travel as text whose lengths stand in the header. The keys of
+ * the db do too, because a component decides how many there are.
  */
 export function encodeCall(
   request: CallRequest,

@@ -1,31 +1,31 @@
-/** Checks of what stands in frames from a process: everything there may have been written by user code. */
+/** Checks of the fields in frames from a process, which user code may have forged. */
 import { ProtocolError } from './protocol.ts';
 
-/** A component passed a cap by writing frames itself, past the checks inside the process. */
+/** A component exceeded a limit by writing frames itself, which bypasses the checks inside the process. */
 export class CapPassedError extends Error {
   override name = 'CapPassedError';
 }
 
-/** Above what the harness sends; more can only be forged. */
+/** More than the harness ever sends, so only forged metadata is longer. */
 const metadataCharactersMax = 8192;
 /** Latest time a Date can hold. */
 const epochMsMax = 8.64e15;
 
-/** A character is at most three bytes of UTF-8 (four make two), so that only what may be kept is decoded. */
+/** Decodes only as many bytes as `charactersMax` characters can have: a character has at most three bytes of UTF-8 (four make two). */
 export function shortText(bytes: Buffer, charactersMax: number): string {
   return bytes.toString('utf8', 0, Math.min(bytes.length, 3 * charactersMax)).slice(0, charactersMax);
 }
 
 /**
- * Whoever stores or forwards these texts unparsed relies on their being JSON, and a component can write frames by
- * itself. Bounded by the caps above, and a few microseconds for ordinary events.
+ * Returns the text when it is JSON. Code that stores or forwards these texts unparsed relies on that, and a component can write frames
+ * itself. The limits above bound the cost, which is a few microseconds for ordinary events.
  */
 export function jsonText(text: string): string {
   parsed(text);
   return text;
 }
 
-/** The same for a text that must be that of an object. */
+/** As above, for the JSON text of an object. */
 export function jsonObjectText(text: string): string {
   jsonObject(text);
   return text;
@@ -68,7 +68,7 @@ export function asArray(value: unknown): unknown[] {
   return value;
 }
 
-/** Assignment would change the prototype for the key `__proto__`. */
+/** Sets an own property. An assignment would change the prototype for the key `__proto__`. */
 export function setOwn<T>(target: Record<string, T>, key: string, value: T): void {
   if (key === '__proto__')
     Object.defineProperty(target, key, { value, writable: true, configurable: true, enumerable: true });

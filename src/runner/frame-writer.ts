@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { encodeFrame, type FrameType } from './protocol.ts';
 
-/** Frames to one process. Those of calls that start in the same turn leave in one write. */
+/** Sends frames to one process. Calls that start in the same turn of the event loop leave in one write. */
 export class FrameWriter {
   readonly #socket: Socket;
   readonly #flush = (): void => this.#flushNow();
@@ -11,12 +11,12 @@ export class FrameWriter {
     this.#socket = socket;
   }
 
-  /** Bytes that the process has not read yet. */
+  /** Bytes that were sent and that the process has not read. */
   get backlogBytes(): number {
     return this.#socket.writableLength;
   }
 
-  /** `payloadBytes`: of all of `payload`. */
+  /** `payloadBytes` is the length of all of `payload`. */
   send(
     type: FrameType,
     id: number,

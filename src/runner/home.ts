@@ -2,9 +2,9 @@ import type { CallOutcome } from './call-outcome.ts';
 import type { CallRequest } from './runner.ts';
 import type { SandboxProcess } from './sandbox-process.ts';
 
-/** A bundle of a deployment, as its process knows it. */
+/** A bundle of a deployment in a process. */
 interface PlacedBundle {
-  /** Names it in the process, for good: what is evaluated again has another name. */
+  /** Name of the bundle in the process. It is never used again: the same code, evaluated again, has another name. */
   readonly name: string;
   readonly hash: string;
 }
@@ -13,15 +13,15 @@ interface PlacedBundle {
 export interface Resident {
   readonly deploymentId: string;
   readonly revision: number | string;
-  /** Names its environment and its `/tmp` in the process. */
+  /** Name of its environment and its `/tmp` in the process. */
   readonly place: string;
-  /** By the modules of requests; '' where the deployment is one bundle. */
+  /** Bundles by the `module` of their requests; '' where the deployment is one bundle. */
   readonly bundles: Map<string, PlacedBundle>;
 }
 
 /**
- * A process and who has code in it: the deployments of one trust domain, or one deployment that has its own. Deployments
- * that come at another revision are evaluated anew; what they had before goes when no call is in it.
+ * A process and the deployments that have code in it: those of one trust domain, or one deployment that does not share. A deployment that
+ * comes at another revision is evaluated again; its earlier bundles are unloaded when no call runs in them.
  */
 export class Home {
   readonly key: string;
@@ -29,15 +29,15 @@ export class Home {
   readonly isShared: boolean;
   /** Epoch ms. */
   readonly startedAtMs: number;
-  /** The process, or the outcome of calls that wait for one. Set by whoever opens the home. */
+  /** The process, or the outcome for the calls that wait for it. Set by the code that opens the home. */
   starting: Promise<SandboxProcess | CallOutcome> | undefined;
   process: SandboxProcess | undefined;
-  /** It takes no more deployments than it has. */
+  /** True: it accepts no further deployments. */
   isFull = false;
-  /** Bundles that were unloaded. Node keeps something of each. */
+  /** The number of bundles that were unloaded. Node keeps a part of each in memory. */
   unloads = 0;
   readonly #residents = new Map<string, Resident>();
-  /** At earlier revisions, until no call is in them. */
+  /** Residents at earlier revisions. They stay until no call runs in them. */
   readonly #leaving = new Set<Resident>();
   #names = 0;
 
@@ -64,7 +64,7 @@ export class Home {
     return this.#residents.has(deploymentId);
   }
 
-  /** Whether the code of a request is here as it is asked for, or has not been here. */
+  /** True when the process has the requested code, or has no code of the deployment. */
   fits({ deploymentId, revision, module = '', bundle }: CallRequest): boolean {
     const resident = this.#residents.get(deploymentId);
     if (resident === undefined) return true;
@@ -72,7 +72,7 @@ export class Home {
     return resident.revision === revision && hash === bundle.hash;
   }
 
-  /** The deployment of a request, and the name of the bundle in the process, from now on. */
+  /** Adds the code of a request. Returns its deployment and the name of its bundle in the process. */
   place(request: CallRequest): { resident: Resident; name: string } {
     if (!this.fits(request)) this.drop(request.deploymentId);
     const { deploymentId, revision, module = '', bundle } = request;
@@ -93,14 +93,14 @@ export class Home {
     return `${deploymentId}@${this.#names}`;
   }
 
-  /** A bundle was not evaluated to its end: the next call evaluates it anew. */
+  /** Forgets a bundle whose evaluation did not finish, so that the next call evaluates it again. */
   discard(resident: Resident, name: string): void {
     for (const [module, bundle] of resident.bundles)
       if (bundle.name === name) resident.bundles.delete(module);
     this.#unload([name]);
   }
 
-  /** The code of a deployment is not wanted as it is. */
+  /** Forgets the code of a deployment, because it has changed or moves elsewhere. Calls in flight end first. */
   drop(deploymentId: string): void {
     const resident = this.#residents.get(deploymentId);
     if (resident === undefined) return;
@@ -109,7 +109,7 @@ export class Home {
     this.unloadUnused();
   }
 
-  /** To be called when a call has ended. */
+  /** Unloads earlier revisions. The caller calls this whenever a call has ended. */
   unloadUnused(): void {
     for (const resident of this.#leaving) {
       if (this.process === undefined || this.process.callsInFlightOf(resident.deploymentId) > 0) continue;

@@ -14,14 +14,14 @@ import type { RunnerTimer } from './runner-timer.ts';
 import type { SandboxProcess } from './sandbox-process.ts';
 import { SetApart } from './set-apart.ts';
 
-/** A process that is silent for so long while calls are in it is passed over by those of other deployments. */
+/** Calls of other deployments avoid a process that has calls in it and gives no sign of life for this long. */
 const blockedMs = 250;
-/** With so many calls in it, a process gets another one of its trust domain beside it, up to one for each core. */
+/** At this number of calls, a further process is started for the trust domain, up to one for each core. */
 const crowdedCalls = 64;
-/** Of the memory that a process may have: beyond the first part it takes no more deployments, beyond the second it is replaced when it is idle. */
+/** Parts of a process's memory limit. Above the first it accepts no further deployments; above the second it is replaced when it is idle. */
 const fullPart = 0.6;
 const replacedPart = 0.85;
-/** Bundles that a process may have unloaded before it is replaced: Node forgets no ES module. */
+/** Bundles that a process may have unloaded before it is replaced: Node never frees an ES module. */
 const unloadsMax = 200;
 
 export interface HomesOptions {
@@ -35,15 +35,15 @@ export interface HomesOptions {
 }
 
 /**
- * Where the code of deployments is. Those of one trust domain share processes: a deployment costs a process nothing
- * but its evaluated code, and one that is idle costs a row in the store. A process of its own has a deployment that asks for it, that
- * needs another memory limit or packages as files, and one that is set apart.
+ * Decides which process runs the code of a deployment. Deployments of one trust domain share processes: a deployment costs a process only
+ * its evaluated code, and an idle one costs a row in the store. A deployment has a process of its own if it asks for one, needs another
+ * memory limit or packages as files, or is set apart.
  */
 export class Homes {
   readonly #options: HomesOptions;
-  /** Those that take calls, by trust domain or deployment. */
+  /** Homes that accept calls, by trust domain or deployment. */
   readonly #taking = new Map<string, Home[]>();
-  /** Until their processes are gone. */
+  /** Every home whose process still runs. */
   readonly #all = new Set<Home>();
   readonly #setApart = new SetApart();
   readonly #opened = new WeakMap<SandboxProcess, Home>();
@@ -56,9 +56,7 @@ export class Homes {
     return this.#all;
   }
 
-  /**
-   * Where a call is to run, started when that is needed. An outcome when no process is to be had.
-   */
+  /** Returns the home for a call, and starts it when needed. Returns an outcome when no process can be started. */
   find(request: CallRequest): Home | CallOutcome | Promise<Home | CallOutcome> {
     const isShared = this.#mayShare(request);
     const key = isShared ? domainKey(request) : `deployment ${request.deploymentId}`;
@@ -127,7 +125,7 @@ export class Homes {
         return started;
       },
       (error: unknown) => {
-        // Nothing should get here. If it does, the next call must not find the same rejection again.
+        // This should never happen. If it does, the next call must not get the same rejection again.
         this.#options.logger.error({ err: error }, 'runner.load-failed');
         this.#gone(home);
         return this.noProcess(request.ownerId);
@@ -155,7 +153,7 @@ export class Homes {
     process.onStrayExit = (deploymentId) =>
       this.#setApartStray(home, deploymentId, 'code that a call left behind ended the process');
     void process.ended.then(() => this.#gone(home));
-    // A new revision came while this one started: the calls that wait for it still get it.
+    // A new revision came while this process started. Calls that wait for it still get it.
     if (!this.#isTaking(home)) setImmediate(() => process.retire());
     return process;
   }
@@ -169,7 +167,7 @@ export class Homes {
     return this.#taking.get(home.key)?.includes(home) ?? false;
   }
 
-  /** A home takes no more calls; its process ends when those in flight have ended. */
+  /** Stops giving calls to a home. Its process ends when its calls in flight have ended. */
   leave(home: Home): void {
     const others = this.#taking.get(home.key)?.filter((other) => other !== home) ?? [];
     if (others.length > 0) this.#taking.set(home.key, others);
@@ -182,7 +180,7 @@ export class Homes {
     this.#all.delete(home);
   }
 
-  /** Code that calls of this deployment left behind ended its process, or made it one to be replaced. */
+  /** Sets a deployment apart because code that its ended calls left behind ended its process, or made a replacement necessary. */
   #setApartStray(home: Home, deploymentId: string, reason: string): void {
     const revision = home.revisionOf(deploymentId);
     if (!home.isShared || revision === undefined) return;
@@ -199,14 +197,14 @@ export class Homes {
     for (const home of this.#all) if (home.isShared) home.drop(deploymentId);
   }
 
-  /** The code of this call ended its process: from now on it has one of its own. */
+  /** Gives the deployment of this call a process of its own, because its code ended the shared one. */
   setApart(request: CallRequest, reason: string): void {
     if (!this.#mayShare(request)) return;
     this.#setApart.add(request, { reason, atMs: this.#options.clock.now() });
     this.#tellSetApart(request, reason);
   }
 
-  /** Of the processes that take calls. */
+  /** Counts the processes that accept calls. */
   get counts(): { warm: number; deployments: number; setApart: number } {
     let warm = 0;
     let deployments = 0;
@@ -237,7 +235,7 @@ export class Homes {
     return home.process?.idle === true ? 'idle' : 'busy';
   }
 
-  /** Ends the calls of a deployment. Resolves when processes that it had for itself are gone. */
+  /** Ends the calls of a deployment. Resolves when the processes that only it used have ended. */
   async forget(deploymentId: string): Promise<void> {
     this.#setApart.remove(deploymentId);
     const own: Promise<void>[] = [];
@@ -255,12 +253,12 @@ export class Homes {
     await Promise.all(own);
   }
 
-  /** Ends the idle process that was not used for longest, of the owners with the highest rank; 0: of those none. */
+  /** Ends the idle process that was not used for longest, among the owners with the highest rank. Owners with rank 0 keep theirs. */
   endIdle(rank: (ownerId: string) => number): SandboxProcess | undefined {
     let ended: { home: Home; process: SandboxProcess; rank: number } | undefined;
     for (const home of this.#taken()) {
       const { process, ownerId } = home;
-      // One without code was just started for a call that is on its way.
+      // A process without code was just started for a call that is about to come.
       if (process?.idle !== true || !process.hasCode) continue;
       const candidate = { home, process, rank: rank(ownerId) };
       if (candidate.rank > 0 && (ended === undefined || isEndedBefore(candidate, ended))) ended = candidate;
@@ -269,19 +267,19 @@ export class Homes {
     return ended?.process;
   }
 
-  /** Those that take calls and have their processes. */
+  /** Homes that accept calls and have a process. */
   *#taken(): Generator<Home> {
     for (const homes of this.#taking.values())
       for (const home of homes) if (home.process !== undefined) yield home;
   }
 
-  /** A process takes no more calls: the next ones get another. */
+  /** Stops giving calls to a process; the next calls get another one. */
   replace(process: SandboxProcess): void {
     const home = this.#opened.get(process);
     if (home !== undefined) this.leave(home);
   }
 
-  /** What a look at the memory of a process says of who may come to it. */
+  /** Decides by the memory of a process whether it accepts further deployments, and whether it is replaced. */
   sawMemory(process: SandboxProcess, residentBytes: number): void {
     const home = this.#opened.get(process);
     if (home?.isShared !== true) return;
@@ -290,7 +288,7 @@ export class Homes {
     if (part > replacedPart && process.idle) this.leave(home);
   }
 
-  /** Ends what was idle for long, and what has unloaded too much. */
+  /** Ends processes that were idle for too long, and those that have unloaded too many bundles. */
   keepHouse(): void {
     const nowMs = this.#options.timer.nowMs();
     for (const home of this.#taken()) {
@@ -322,7 +320,7 @@ function sharedNeeds({ bundle }: CallRequest): ReadyCode {
   return { needs: {}, bundle, holdFor: () => undefined };
 }
 
-/** Where the deployment has its code already, else where fewest calls are. */
+/** True when `home` is the better choice: it has the code of the deployment already, or else fewer calls. */
 function isBetter(home: Home, than: Home, deploymentId: string): boolean {
   const has = home.has(deploymentId);
   if (has !== than.has(deploymentId)) return has;

@@ -16,11 +16,11 @@ before(async () => {
 });
 after(() => fixture.close());
 
-/** Asks for another workflow, which any step can. */
+/** Triggers another workflow, which any step can do. */
 const trigger = (payload: string): string => `$.flow.trigger('p_2', ${payload})`;
 
 let processes = 0;
-/** In a process of its own. */
+/** Options of a call in a process of its own. */
 const apart = () => {
   processes += 1;
   return { deploymentId: `d_apart_${processes}` };
@@ -34,7 +34,7 @@ async function step(
   return fixture.step(body, overrides, onHostCall === undefined ? {} : { onHostCall });
 }
 
-test('what code asks for reaches the service of its call, and the answer comes back', async () => {
+test('host calls of user code reach the service of their call, and the answers come back', async () => {
   const asked: HostCall[] = [];
   const outcome = await step(
     `return [await ${trigger('{ a: 1 }')}, await $.flow.trigger('p_2', undefined, { result_type: 'all_exports' })];`,
@@ -55,7 +55,7 @@ test('what code asks for reaches the service of its call, and the answer comes b
   );
 });
 
-test('a refusal that nobody catches points at the line that asked', async () => {
+test('a refusal that the code does not catch points at the line that made the host call', async () => {
   const outcome = await step(`\n\n  await ${trigger('1')};`, async () => {
     throw new CallerError('workflow_not_found', 'there is no such workflow');
   });
@@ -66,7 +66,7 @@ test('a refusal that nobody catches points at the line that asked', async () => 
   );
 });
 
-test('a refusal is an error with the message and the code; what is ours is not told', async () => {
+test('a refusal is an error with message and code; internal errors of the service are not disclosed', async () => {
   const attempt = `try { await ${trigger('1')}; } catch (error) { return [error instanceof Error, error.message, error.code]; }`;
   const refused = await step(attempt, async () => {
     throw new CallerError('workflow_not_found', 'there is no such workflow');
@@ -92,7 +92,7 @@ test('a refusal is an error with the message and the code; what is ours is not t
   assert.deepEqual((exportsOf(odd).$return_value as unknown[])[2], 'internal_error');
 });
 
-test('of one call so many are asked at a time, the rest in order', async () => {
+test('host calls of one call run up to a maximum at a time, the rest in order', async () => {
   let open = 0;
   let most = 0;
   const order: string[] = [];
@@ -115,7 +115,7 @@ test('of one call so many are asked at a time, the rest in order', async () => {
   );
 });
 
-test('a call that floods does not keep others of its process from being answered', async () => {
+test('a call that makes very many host calls does not delay the answers to others in its process', async () => {
   const call = (module: string, body: string, onHostCall: (hostCall: HostCall) => Promise<HostCallAnswer>) =>
     fixture.runner.call(stepRequest(actionWith(body), { deploymentId: 'd_flood', module }), { onHostCall });
   let answered = 0;
@@ -125,7 +125,7 @@ test('a call that floods does not keep others of its process from being answered
     `await Promise.all(Array.from({ length: 2000 }, () => ${trigger('0')})); return 'all';`,
     async () => {
       answered += 1;
-      // The last one waits, so that the other call has to have its turn among them.
+      // The last host call waits for the other call, which has to get its turn before that.
       if (answered === 2000) await otherAnswered.promise;
       await new Promise((go) => setImmediate(go));
       return { header: {} };
@@ -142,7 +142,7 @@ test('a call that floods does not keep others of its process from being answered
   assert.ok(Number(exportsOf(reckless).$return_value) >= 50);
 });
 
-test('what is asked for is bounded in size', async () => {
+test('host calls are limited in size', async () => {
   const outcome = await step(
     `const errors = []; for (const payload of ['x'.repeat(1024 * 1024), 'x'.repeat(1024 * 1024 - 2)])
        try { await ${trigger('payload')}; } catch (error) { errors.push(error.message); }
@@ -151,11 +151,11 @@ test('what is asked for is bounded in size', async () => {
   );
   assert.deepEqual(exportsOf(outcome).$return_value, [
     'more than 1 MB are sent to the service at a time',
-    'what is asked for is described in more than 64 KB',
+    'the arguments of a request to the service are larger than 64 KB',
   ]);
 });
 
-test('an answer that comes after its call, and host calls after the end, do no harm', async () => {
+test('an answer that comes after the end of its call, and host calls after the end, do no harm', async () => {
   const deploymentId = 'd_late';
   const held = Promise.withResolvers<HostCallAnswer>();
   const body = `globalThis.late ??= []; for (let i = 0; i < 40; i++) ${trigger('0')}.then(() => globalThis.late.push('answer'), (e) => globalThis.late.push(e.message)); return 1;`;
@@ -174,7 +174,7 @@ test('an answer that comes after its call, and host calls after the end, do no h
   );
 });
 
-test('forged host calls end the process that writes them, and nothing else', async () => {
+test('forged host calls end only the process that writes them', async () => {
   const frame = (id: string, header: string, payload = "''") =>
     `(() => { const h = Buffer.from(${header}); const p = Buffer.from(${payload}); const f = Buffer.alloc(13 + h.length + p.length);
       f.writeUInt32BE(f.length - 4, 0); f[4] = 24; f.writeUInt32BE(${id}, 5); f.writeUInt32BE(h.length, 9); h.copy(f, 13); p.copy(f, 13 + h.length);

@@ -16,10 +16,10 @@ import type { CallOutcome } from './call-outcome.ts';
 import { processCpuMs } from './process-memory.ts';
 import { defaultRunnerLimits } from './runner-limits.ts';
 
-/** Most tests: deadlines pass when a test says so, however busy the machine is. */
+/** For most tests: deadlines pass when a test advances the timer, however busy the machine is. */
 let fixture: RunnerFixture;
 let timer: ManualTimer;
-/** Tests of what is looked at again and again: memory, and files. */
+/** For tests of memory and files, which are looked at continuously. */
 let watched: RunnerFixture;
 let onUnattributedError: (deploymentId: string) => void = () => {};
 
@@ -47,7 +47,7 @@ after(async () => {
 const run = (...args: Parameters<RunnerFixture['run']>) => fixture.run(...args);
 const evaluate = (...args: Parameters<RunnerFixture['evaluate']>) => fixture.evaluate(...args);
 
-/** What an expression throws inside, as `code` or message. */
+/** Returns what an expression throws inside the sandbox, as its `code` or message. */
 async function codeOf(expression: string): Promise<unknown> {
   return resultOf(
     await evaluate(
@@ -56,19 +56,19 @@ async function codeOf(expression: string): Promise<unknown> {
   );
 }
 
-/** Lets the deadline of a call pass once its code has told where it is by `this.http.respond`. */
+/** Lets the deadline of a call pass after its code has signalled its progress by `this.http.respond`. */
 function passDeadline(
   calling: (options: { onRespond: () => void }, given: { deadlineMs: number }) => Promise<CallOutcome>,
 ): Promise<CallOutcome> {
   return timer.passWhenTold(deadlineMs, (onRespond) => calling({ onRespond }, { deadlineMs }));
 }
 
-/** Waits until code has given a signal, or has ended. */
+/** Waits until the code has given a signal, or its call has ended. */
 async function untilSignalled(name: string, outcome: Promise<CallOutcome>): Promise<void> {
   await Promise.race([signalled(name), outcome]);
 }
 
-/** Tells from within: nothing else has its turn any more. */
+/** Source of a loop that reports from within, because no other code gets a turn. */
 const spin = 'for (let n = 0; ; n += 1) if (n === 1000) this.http.respond({});';
 
 test('code that never yields is killed at its deadline', async () => {
@@ -99,7 +99,7 @@ test('the next call after a kill has a fresh process and works', async () => {
   assert.equal(resultOf(await fixture.call(source, { deploymentId: 'dc_next' })), 1);
 });
 
-test('other deployments go on while one spins', async () => {
+test('calls of other deployments continue while one spins', async () => {
   const source = componentWith('return 1;');
   const killed = await passDeadline(async ({ onRespond: tell }, given) => {
     const told = Promise.withResolvers<void>();
@@ -126,7 +126,7 @@ test('a process that ends itself ends its call as exited', async () => {
   }
 });
 
-test('a process that closes its line to the service ends at the latest at the deadline of its call', async () => {
+test('a process that closes its connection to the service ends at the latest at the deadline of its call', async () => {
   const outcome = run(`require('fs').closeSync(3); ${signal('closed')} await new Promise(() => {});`, {
     deadlineMs,
   });
@@ -135,7 +135,7 @@ test('a process that closes its line to the service ends at the latest at the de
   assert.match((await outcome).status, /^(?:exited|timed_out)$/);
 });
 
-test('what a call did before it exits is kept', async () => {
+test('the effects of a call before it exits are kept', async () => {
   const outcome = await run("this.$emit('a'); console.log('b'); this.db.set('c', 1); process.exit(0);");
   assert.equal(outcome.status, 'exited');
   assert.equal(outcome.emits.length, 1);
@@ -143,7 +143,7 @@ test('what a call did before it exits is kept', async () => {
   assert.deepEqual(outcome.dbSets, { c: '1' });
 });
 
-test('an error that nobody caught belongs to its call, also among others', async () => {
+test('an uncaught error belongs to its call, also among others', async () => {
   const source = componentWith(`
     if (event.bad) { setTimeout(() => { throw new RangeError('late'); }, 5); await new Promise(() => {}); }
     await new Promise((r) => setTimeout(r, 100)); return 'fine';`);
@@ -172,10 +172,10 @@ test('an unhandled rejection after the result leaves the result, and the process
   assert.notEqual(resultOf(await fixture.call(source, { deploymentId: 'dc_late' })), pid);
 });
 
-/** Passes the quiet time after which a process is asked to say that it takes a call up. */
+/** Passes the idle time after which a process has to confirm that it has begun a call. */
 const beQuiet = (): void => timer.advance(2);
 
-test('a timer that spins after the result does not cost the next call anything but a new process', async () => {
+test('a timer that spins after the result costs the next call only a new process', async () => {
   const source = componentWith(
     `if (event.first) setTimeout(() => { ${signal('spins')} for (;;); }, 20); return performance.timeOrigin;`,
   );
@@ -192,7 +192,7 @@ test('a timer that spins after the result does not cost the next call anything b
   assert.notEqual(resultOf(await next), pid);
 });
 
-test('a call that never got its turn beside a spinning one is run by a fresh process', async () => {
+test('a call that never got a turn beside a spinning one is run by a fresh process', async () => {
   const source = componentWith(`if (event.spin) ${spin} return performance.timeOrigin;`);
   const spinning = { deploymentId: 'dc_behind', call: { kind: 'run', event: '{"spin":true}' } } as const;
   let second: Promise<CallOutcome> | undefined;
@@ -207,18 +207,18 @@ test('a call that never got its turn beside a spinning one is run by a fresh pro
     return outcome;
   });
   assert.equal(first.status, 'timed_out');
-  // It is answered at once. That it keeps the process from the other one shows a moment later.
+  // It is answered immediately. That it keeps the process from the other call shows a moment later.
   timer.advance(unresponsiveMs + 2 * memoryPollMs);
   assert.equal((await second)?.status, 'finished');
 });
 
-test('a call that no process takes up is no crash when the machine keeps them from it, and one when their code does', async () => {
-  // Calls that follow a frame at once are not asked to say that they have started: here every one comes later.
+test('a call that no process begins is a crash when its own code kept the process busy, and none when the machine was busy', async () => {
+  // A call that follows a frame directly needs no confirmation. With these steps of time every call comes later.
   const own = new ManualTimer({ stepMs: 2 });
   const limits = { memoryPollMs: 20, unresponsiveMs: 100 };
   const other = await startRunnerFixture({ timer: own, limits });
   const once = (work: string) => `setImmediate(() => { ${work} }); module.exports = { run() { return 1; } };`;
-  /** The watch looks again when a process has used a tick of the processor's time more, or cannot use any. */
+  /** The watchdog looks again when the process has used one more tick of processor time, or cannot use any. */
   const outcomeOf = async (work: string): Promise<CallOutcome> => {
     let isOver = false;
     const outcome = other.call(once(work)).finally(() => {
@@ -256,7 +256,7 @@ function isStopped(pid: number): boolean {
   }
 }
 
-test('console output is kept up to its cap, and counted beyond', async () => {
+test('console output is kept up to its limit, and counted beyond', async () => {
   const many = await evaluate("for (let i = 0; i < 5000; i += 1) console.log('line', i);");
   assert.equal(many.status, 'finished');
   assert.equal(many.logs.length, 100);
@@ -272,7 +272,7 @@ test('console output is kept up to its cap, and counted beyond', async () => {
   assert.match(stdout.logs[1]?.message ?? '', /│ 1 /);
 });
 
-test('too many or too large events end the call, and those before are kept', async () => {
+test('too many or too large events end the call, and the earlier ones are kept', async () => {
   const many = await evaluate(
     "for (let i = 0; i < 1e6; i += 1) { try { this.$emit(i); } catch {} } return 'caught';",
   );
@@ -289,7 +289,7 @@ test('too many or too large events end the call, and those before are kept', asy
   assert.equal(sum.emits.length, 6);
 });
 
-test('a db beyond its cap ends the call', async () => {
+test('a db beyond its limit ends the call', async () => {
   for (const body of [
     "this.db.set('a', 'x'.repeat(100_000_000));",
     "for (let i = 0; ; i += 1) this.db.set('k' + i, 'x'.repeat(1000));",
@@ -305,7 +305,7 @@ test('a db beyond its cap ends the call', async () => {
   assert.equal(replaced.status, 'finished');
 });
 
-test('a db of very many small keys is written and read again, run after run', async () => {
+test('a db of very many small keys is written and read again in each of several runs', async () => {
   const source = componentWith(`
     const from = event.run * 8000;
     for (let i = from; i < from + 8000; i += 1) this.db.set('key-' + String(i).padStart(6, '0'), i);
@@ -326,7 +326,7 @@ test('a db of very many small keys is written and read again, run after run', as
   assert.equal(Object.keys(db).length, 48_000);
 });
 
-test('a result beyond its cap is refused inside, and the process lives on', async () => {
+test('a result beyond its limit is refused inside, and the process survives', async () => {
   const source = componentWith("if (event.n) return 'x'.repeat(event.n); return performance.timeOrigin;");
   const pid = resultOf(await fixture.call(source, { deploymentId: 'dc_large' }));
   const outcome = await fixture.call(source, {
@@ -338,7 +338,7 @@ test('a result beyond its cap is refused inside, and the process lives on', asyn
   assert.equal(resultOf(await fixture.call(source, { deploymentId: 'dc_large' })), pid);
 });
 
-test('results of every kind come back by the documented conversions', async () => {
+test('results of every kind are converted as documented', async () => {
   const cases: [string, unknown][] = [
     ['1n', '1'],
     ['NaN', null],
@@ -367,7 +367,7 @@ test('results of every kind come back by the documented conversions', async () =
   assert.ok(deep.status === 'finished' || deep.status === 'threw');
 });
 
-test('whatever is thrown becomes an error of bounded size', async () => {
+test('every thrown value becomes an error of limited size', async () => {
   const cases: [string, RegExp][] = [
     ['null', /^thrown: null$/],
     ['undefined', /^thrown: undefined$/],
@@ -400,7 +400,7 @@ test('whatever is thrown becomes an error of bounded size', async () => {
   assert.match(coded.error?.stack ?? '', /component/);
 });
 
-test('at the kernel level nothing of the machine is there: no files, no processes, no environment', {
+test('at the kernel level no file, process or environment of the machine is visible', {
   skip: !isKernel && 'kernel level only',
 }, async () => {
   const seen = await evaluate(`const fs = require('fs'); const tell = (path) => fs.readFileSync(path, 'utf8');
@@ -420,7 +420,7 @@ test('at the kernel level nothing of the machine is there: no files, no processe
   );
 });
 
-test('the environment is empty, and only the descriptors it was given are open', async () => {
+test('the environment is empty, and only the granted descriptors are open', async () => {
   process.env.MILLRACE_TEST_SECRET = 'canary';
   const outcome = await run(
     `
@@ -438,7 +438,7 @@ test('the environment is empty, and only the descriptors it was given are open',
   assert.deepEqual(result.open, []);
 });
 
-test('what Node does not forbid and leads out is refused, whichever way the function is got', async () => {
+test('functions that Node permits but that lead out are refused, however the code gets them', async () => {
   const calls = [
     ...[
       "process.chdir('/tmp')",
@@ -466,7 +466,7 @@ test('what Node does not forbid and leads out is refused, whichever way the func
     "new (require('wasi').WASI)({ version: 'preview1', preopens: { '/': '/' } })",
   ];
   for (const call of calls) assert.equal(await codeOf(`{ ${call} }`), 'ERR_ACCESS_DENIED', call);
-  // Where /tmp is in memory there is a module that makes such file systems. Elsewhere Node does not have it.
+  // Where /tmp is in memory, Node has a module that creates such file systems. Elsewhere it has none.
   const makers = ['create()', 'VirtualFileSystem()', 'MemoryProvider()', 'RealFSProvider("/")'];
   for (const call of [
     ...makers.map((maker) => `new (require('node:vfs').${maker.replace('(', ')(')}`),
@@ -477,7 +477,7 @@ test('what Node does not forbid and leads out is refused, whichever way the func
     if (isKernel) assert.notEqual(code, 'allowed', call);
     else assert.equal(code, 'ERR_ACCESS_DENIED', call);
   }
-  // The replacement stays, and a report at a crash cannot be asked for.
+  // The replacement cannot be undone, and code cannot request a report at a crash.
   for (const change of [
     'process.chdir = () => {}',
     "Object.defineProperty(require('v8'), 'setFlagsFromString', { value: 1 })",
@@ -490,7 +490,7 @@ test('what Node does not forbid and leads out is refused, whichever way the func
   assert.equal(resultOf(await evaluate('return process.report.reportOnFatalError ?? false')), false);
   const looks = 'process.report.excludeNetwork = true; return typeof process.report.getReport().header';
   assert.equal(resultOf(await evaluate(looks)), 'object', 'packages that ask for their libc do this');
-  // What packages do as they load goes on.
+  // Calls that packages make while they load still work.
   assert.deepEqual(
     resultOf(
       await evaluate(
@@ -517,7 +517,7 @@ test('top-level code that spins or never settles ends at the load deadline', asy
   }
 });
 
-test('overwriting what the language provides hurts nobody else', async () => {
+test('overwriting built-in objects of the language harms only the code itself', async () => {
   const outcome = run(
     `
     const { writeSync } = require('fs');
@@ -534,7 +534,7 @@ test('overwriting what the language provides hurts nobody else', async () => {
   assert.equal(({} as Record<string, unknown>).polluted, undefined);
 });
 
-test('at the kernel level /tmp has no room beyond its cap', {
+test('at the kernel level /tmp has no room beyond its limit', {
   skip: !isKernel && 'kernel level only',
 }, async () => {
   const write = await watched.run(
@@ -547,7 +547,7 @@ test('at the kernel level /tmp has no room beyond its cap', {
   assert.deepEqual([removed.status, removed.error?.code], ['threw', 'ENOSPC']);
 });
 
-test('files under /tmp beyond their cap end the process where they are real', async () => {
+test('files under /tmp beyond their limit end the process where they are real', async () => {
   const real = await startRunnerFixture({
     level: 'off',
     limits: { memoryMb: 96, scratchBytesMax: 1024 * 1024, memoryPollMs: 10 },
@@ -564,7 +564,7 @@ test('files under /tmp beyond their cap end the process where they are real', as
     const loading = await real.describe(`${block} ${files} await new Promise(() => {});`, 'esm');
     assert.equal(loading.status, 'limit_exceeded', 'while it is described');
 
-    // A fresh revision takes the place of the process; the old one still finishes a call.
+    // A new revision replaces the process, while the old one still finishes a call.
     const source = componentWith(
       `if (event.write) { ${block} ${untilLetGo} ${files} await new Promise(() => {}); }`,
     );

@@ -8,7 +8,7 @@ import { resourceLimits } from './resource-limits.ts';
 import { findExecutable } from './sandbox-folders.ts';
 import { type FilterArchitecture, filterArchitectures, seccompFilter } from './seccomp-filter.ts';
 
-/** Paths inside. Nothing else of the machine's files is there but shared libraries. */
+/** Paths inside the sandbox. Of the machine's files, only shared libraries are there. */
 export const insidePaths = {
   node: '/bin/node',
   prlimit: '/bin/prlimit',
@@ -16,15 +16,15 @@ export const insidePaths = {
   tmp: '/tmp',
 };
 
-/** The descriptor that bubblewrap reads the filter from, and closes: the first one after those of the program. */
+/** The descriptor from which bubblewrap reads the filter, and which it closes: the first one after those of the program. */
 export const filterDescriptor = 6;
 
-/** Where a folder of packages, which the service names by its own path, is inside. */
+/** Returns the path inside the sandbox of a folder of packages, which the service names by its own path. */
 export function packagesInside(folder: string): string {
   return join('/packages', basename(dirname(folder)), basename(folder));
 }
 
-/** A text instead of the tools says what is missing. */
+/** Finds the programs that the kernel level needs. A text instead says what is missing. */
 export function findKernelPrograms(folder: string): KernelPrograms | string {
   if (process.platform !== 'linux') return `bubblewrap needs Linux, and this is ${process.platform}`;
   if (!isFilterArchitecture(arch)) return `there is no filter of system calls for ${arch}`;
@@ -52,12 +52,12 @@ function isFilterArchitecture(name: string): name is FilterArchitecture {
 
 let ofNode: readonly string[] | undefined;
 
-/** The same for the life of the service: read once. */
+/** Libraries of Node. They stay the same for the life of the service, so they are found once. */
 function librariesOfNode(): readonly string[] {
   if (ofNode !== undefined) return ofNode;
   const report = process.report as NodeJS.ProcessReport & { excludeNetwork: boolean };
   const { excludeNetwork } = report;
-  // Names of network peers would be looked up.
+  // Otherwise the report looks up the names of network peers.
   report.excludeNetwork = true;
   const { sharedObjects } = report.getReport() as unknown as { sharedObjects?: string[] };
   report.excludeNetwork = excludeNetwork;
@@ -68,10 +68,10 @@ function librariesOfNode(): readonly string[] {
   return ofNode;
 }
 
-/** Parts of the GNU C library that Node does without and native addons may not. */
+/** Parts of the GNU C library that Node does not use but native addons may. */
 const restOfLibc = ['librt.so.1', 'libutil.so.1', 'libresolv.so.2', 'libmvec.so.1', 'libanl.so.1'];
 
-/** Libraries of another program, which the loader lists with this variable instead of starting it. */
+/** Lists the libraries of a program. With this variable set, the loader lists them instead of starting the program. */
 function librariesOf(program: string): string[] {
   const text = execFileSync(program, [], {
     encoding: 'utf8',
@@ -81,12 +81,12 @@ function librariesOf(program: string): string[] {
   return [...text.matchAll(/(\/\S+) \(0x/g)].map(([, path = '']) => path).filter((path) => isLibrary(path));
 }
 
-/** Addons that the service itself has loaded are no libraries of Node. */
+/** True for a shared library. Native addons that the service itself has loaded are none. */
 function isLibrary(path: string): boolean {
   return path.startsWith('/') && /\.so(?:\.|$)/.test(basename(path)) && existsSync(path);
 }
 
-/** Program and arguments that start the sandboxed process in namespaces of its own. */
+/** Program and arguments that start the sandboxed process in its own namespaces. */
 export function kernelCommand(grant: SandboxGrant, tools: KernelPrograms): [string, string[]] {
   const { prlimit } = tools;
   const { memoryMb } = grant;
@@ -104,7 +104,7 @@ export function kernelCommand(grant: SandboxGrant, tools: KernelPrograms): [stri
       ...['--unshare-all', '--die-with-parent', '--new-session', '--cap-drop', 'ALL'],
       ...['--hostname', 'millrace', '--clearenv', '--setenv', 'TZ', 'UTC'],
       ...files.flatMap(([from = '', to = '']) => ['--ro-bind', from, to]),
-      // One that is not there cannot be read; the runner has those installed that it needs.
+      // A folder that does not exist yet cannot be read. The runner installs the packages that it needs first.
       ...packages.flatMap((folder) => ['--ro-bind-try', folder, packagesInside(folder)]),
       ...['--proc', '/proc'],
       ...devices.flatMap((device) => ['--dev-bind', device, device]),
@@ -115,7 +115,7 @@ export function kernelCommand(grant: SandboxGrant, tools: KernelPrograms): [stri
         ? []
         : [
             insidePaths.prlimit,
-            // Above what `/tmp` has room for, which is said in the usual words.
+            // More than `/tmp` has room for, so that code meets the usual error of a full disk first.
             ...resourceLimits({ memoryMb, fileBytesMax: 2 * grant.scratchBytesMax, ownUser: true }),
           ]),
       insidePaths.node,

@@ -21,7 +21,7 @@ let fixture: RunnerFixture;
 const unattributedErrors: Stray[] = [];
 const logged: unknown[] = [];
 let onUnattributedError: (() => void) | undefined;
-/** Accepts connections, and ends each without a word. */
+/** A server that accepts connections and closes each without a response. */
 let rude: Server;
 let rudePort: number;
 
@@ -50,7 +50,7 @@ after(async () => {
   rude.close();
 });
 
-/** Resolves at the next error of no call. */
+/** Resolves at the next error that belongs to no call. */
 function nextUnattributed(): Promise<void> {
   unattributedErrors.length = 0;
   return new Promise((resolve) => {
@@ -60,14 +60,14 @@ function nextUnattributed(): Promise<void> {
 
 const event = (value: object) => ({ kind: 'run', event: JSON.stringify(value) }) as const;
 
-test('an error that an earlier call left behind fails no later call, and is told as one of the source', async () => {
+test('an error that an earlier call left behind fails no later call, and is reported as one of the source', async () => {
   for (const late of [
     "throw new RangeError('late');",
     "Promise.reject(new RangeError('late'));",
     `require('net').connect(${rudePort}, '127.0.0.1').once('error', () => { throw new RangeError('late'); }).write('x');`,
   ]) {
     const deploymentId = `dc_${late.length}`;
-    // What the first call leaves behind begins when the second one runs.
+    // The code that the first call leaves behind runs when the second call has begun.
     const source = componentWith(
       `if (event.first) { const timer = setInterval(() => { if (!globalThis.begin) return; clearInterval(timer); ${late} }, 1); return performance.timeOrigin; }
        if (event.last) return performance.timeOrigin;
@@ -91,7 +91,7 @@ test('an error that an earlier call left behind fails no later call, and is told
   }
 });
 
-test('an error between two calls is told', async () => {
+test('an error between two calls is reported', async () => {
   const stray = nextUnattributed();
   const source = componentWith("setTimeout(() => { throw new Error('between'); }, 30);");
   resultOf(await fixture.call(source, { deploymentId: 'dc_between' }));
@@ -100,7 +100,7 @@ test('an error between two calls is told', async () => {
   assert.equal(unattributedErrors[0]?.error.message, 'between');
 });
 
-test('an error of a connection that nobody listens for fails the call that made it, among others', async () => {
+test('an unhandled error of a connection fails the call that made it, among others', async () => {
   const source = componentWith(
     `if (event.bad) { require('net').connect(${rudePort}, '127.0.0.1').write('x'); await new Promise(() => {}); }
      ${untilLetGo} return 'fine';`,
@@ -113,7 +113,7 @@ test('an error of a connection that nobody listens for fails the call that made 
   assert.equal(bad.error?.code, 'ECONNRESET');
 });
 
-test('a timer that throws again and again is told of a few times, and the running call ends in peace', async () => {
+test('a timer that throws repeatedly is reported a few times, and the running call ends normally', async () => {
   const stray = nextUnattributed();
   const source = componentWith(
     `globalThis.thrown ??= 0;
@@ -129,7 +129,7 @@ test('a timer that throws again and again is told of a few times, and the runnin
   assert.equal(unattributedErrors.length, 10);
 });
 
-/** Writes frames of an error, `[call id, count]` each. */
+/** Source that writes frames of an error, each as `[call id, count]`. */
 function forging(frames: [id: number, count: number][], name = 'Error'): string {
   return componentWith(`
     const frame = (id) => {
@@ -143,7 +143,7 @@ function forging(frames: [id: number, count: number][], name = 'Error'): string 
     await new Promise(() => {});`);
 }
 
-test('errors that a component makes up fill no log', async () => {
+test('errors that a component forges do not fill the log', async () => {
   logged.length = 0;
   const many = await fixture.call(forging([[0, 5000]]));
   assert.equal(many.status, 'exited');

@@ -1,4 +1,4 @@
-/** What the service and its launcher say to each other. */
+/** Messages between the service and its launcher. */
 
 /** Everything that a started process gets from outside. Nothing else of the launcher reaches it. */
 export interface LaunchRequest {
@@ -6,9 +6,9 @@ export interface LaunchRequest {
   args: readonly string[];
   cwd: string;
   env: Readonly<Record<string, string>>;
-  /** User and group of the process; absent: those of the service. */
+  /** User and group ID of the process. Absent: those of the service. */
   uid?: number;
-  /** A file that it finds open, as the descriptor that follows those of `launchedStreams`. */
+  /** A file that the process finds open, as the descriptor after those of `launchedStreams`. */
   openFile?: string;
 }
 
@@ -16,15 +16,15 @@ export interface LaunchRequest {
 export const launchedStreams = ['stdout', 'stderr', 'rpc', 'egress', 'files'] as const;
 export type LaunchedStream = (typeof launchedStreams)[number];
 
-/** Bytes with which a stream says whose it is, before the process writes to it. */
+/** Length of the key that a stream begins with, before the process writes to it. The key identifies the stream. */
 export const streamKeyBytes = 32;
 
-/** `address`: the socket to connect the streams to, with the key that each begins with. */
+/** `address` is the socket to which the streams connect, each beginning with its key. */
 export type ToLauncher =
   | { id: number; launch: LaunchRequest; address: string; keys: Readonly<Record<LaunchedStream, string>> }
   | { id: number; kill: true };
 
-/** `error`: nothing was started. */
+/** `error` means that nothing was started. */
 export type FromLauncher =
   | { id: number; pid: number }
   | { id: number; error: string }

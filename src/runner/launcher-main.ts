@@ -1,11 +1,11 @@
 /**
- * The program of the launcher: starts processes for the service and tells how they end. To start one, the system copies the
- * memory map of the process that asks for it, which stands still meanwhile: under load 3 ms for this small one, 30 ms and more for a service
- * of 250 MB. It ends with the service, and ends what it has started then.
+ * The program of the launcher: starts processes for the service and reports how they end. To start a process, the system copies the memory
+ * map of the caller, which is blocked meanwhile: under load 3 ms for this small process, 30 ms and more for a service of 250 MB. The
+ * launcher ends with the service, and then kills the processes that it has started.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, openSync } from 'node:fs';
+import { closeSync, openSync, rmSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import {
   type FromLauncher,
@@ -16,12 +16,16 @@ import {
 
 const running = new Map<number, ChildProcess>();
 
-// The service decides when it ends; a terminal tells all processes in it.
+// The service decides when the launcher ends; a terminal sends these signals to all its processes.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined);
 
-// Nothing keeps this process then but what it ends.
+/** The folder of the socket to which the streams connect. A service that was killed does not remove it. */
+const [, , folder] = process.argv;
+
+// Afterwards only the children keep this process alive, and they are killed here.
 process.on('disconnect', () => {
   for (const child of running.values()) killGroup(child);
+  if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
 });
 
 process.on('message', async (message: ToLauncher) => {
@@ -40,12 +44,12 @@ process.on('message', async (message: ToLauncher) => {
   } catch (error) {
     tell({ id, error: (error as Error).message });
   } finally {
-    // Those of the process stay open.
+    // The process keeps its own copies of the streams.
     for (const stream of streams) stream.destroy();
   }
 });
 
-/** Says whose a stream is; what comes the other way is for the process alone. */
+/** Sends the key that identifies a stream. Everything in the other direction is for the process alone. */
 async function introduce(stream: Socket | undefined, key: string): Promise<void> {
   if (stream === undefined) return;
   stream.on('error', () => undefined);
@@ -54,19 +58,19 @@ async function introduce(stream: Socket | undefined, key: string): Promise<void>
   await new Promise<void>((resolve, reject) =>
     stream.write(key, (error) => (error == null ? resolve() : reject(error))),
   );
-  // The process reads and writes some of them synchronously. Node offers this for its own streams only.
+  // The process reads and writes some of them synchronously. Node offers a blocking mode only for its own streams.
   const { _handle: handle } = stream as Socket & { _handle: { setBlocking(is: boolean): void } };
   handle.setBlocking(true);
 }
 
 function start(id: number, request: LaunchRequest, streams: readonly Socket[]): void {
   const { command, args, cwd, env, uid, openFile } = request;
-  // Opened for each: it is read from where the last one stopped.
+  // The file is opened for each process, because descriptors that are copies of each other share the position in it.
   const file = openFile === undefined ? undefined : openSync(openFile, 'r');
   let child: ChildProcess;
   try {
     child = spawn(command, args, {
-      // A group of its own, which is ended as a whole.
+      // The process leads its own group, which is killed as a whole.
       detached: true,
       ...{ cwd, env: { ...env } },
       stdio: ['ignore', ...streams, ...(file === undefined ? [] : [file])],
@@ -89,18 +93,18 @@ function start(id: number, request: LaunchRequest, streams: readonly Socket[]): 
   tell({ id, pid });
 }
 
-/** A child that has not been waited for keeps its number, and its group, to itself. */
+/** Kills a child with its group. Until the child is reaped, no other process gets its pid or group. */
 function killGroup(child: ChildProcess): void {
   child.kill('SIGKILL');
   if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
   try {
     process.kill(-child.pid, 'SIGKILL');
   } catch {
-    // Gone in between.
+    // It ended meanwhile.
   }
 }
 
-/** When the service is gone there is nobody to tell, and `disconnect` follows. */
+/** Sends a message. When the service has ended, nothing receives it, and `disconnect` follows. */
 function tell(message: FromLauncher): void {
   process.send?.(message, undefined, {}, () => undefined);
 }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { chmod } from 'node:fs/promises';
@@ -47,20 +47,20 @@ async function textOf(stream: Socket): Promise<string> {
   return text;
 }
 
-test('a process has its streams from the first byte on, its environment, and nothing else of the launcher', () =>
+test('a process has its streams from the first byte, its environment, and nothing else of the launcher', () =>
   withLauncher(async (launcher) => {
     const script = `printf out; printf err >&2; printf rpc >&3; printf egress >&4; printf files >&5; env | sort; ls /proc/$$/fd; read line <&3; exit 7`;
     const { streams, ended } = await launcher.launch(shell(script));
     streams.rpc.write('a line\n');
     const [out, ...others] = await Promise.all(Object.values(streams).map(textOf));
     assert.deepEqual(others, ['err', 'rpc', 'egress', 'files']);
-    // What the starter of the tests left open is found by every process.
+    // Every process also finds the descriptors that the parent of the tests left open.
     const plain = spawnSync('/bin/sh', ['-c', 'ls /proc/$$/fd'], { stdio: Array(6).fill('pipe') });
     assert.equal(out, `outPWD=/\nTZ=UTC\n${plain.stdout}`);
     assert.deepEqual(await ended, { code: 7, signal: null });
   }));
 
-test('its descriptors block, as code that reads and writes without a callback needs them', () =>
+test('its descriptors block, as code that reads and writes without a callback requires', () =>
   withLauncher(async (launcher) => {
     const script = `const { readSync, writeSync } = require('fs'); const bytes = Buffer.alloc(4);
       writeSync(3, Buffer.alloc(2 ** 20, 'x')); writeSync(1, String(readSync(5, bytes)) + bytes)`;
@@ -79,7 +79,7 @@ test('its descriptors block, as code that reads and writes without a callback ne
     ]);
   }));
 
-test('what cannot be started is told', () =>
+test('a failed start is reported', () =>
   withLauncher(async (launcher) => {
     await assert.rejects(launcher.launch({ ...usual, command: '/no/such/program', args: [] }), /ENOENT/);
     await assert.rejects(
@@ -100,7 +100,7 @@ test('a kill ends the process with its group', () =>
     kill();
   }));
 
-test('when the launcher dies, what it started ends, that is logged, and the next launch has another one', async () => {
+test('when the launcher dies, its processes are ended, this is logged, and the next launch starts another launcher', async () => {
   const logged: unknown[] = [];
   const error = (fields: unknown, event: string): void => void logged.push([event, fields]);
   await withLauncher(
@@ -121,7 +121,26 @@ test('when the launcher dies, what it started ends, that is logged, and the next
   );
 });
 
-/** Living processes of these groups. */
+test('a service that is killed leaves neither the processes that it started nor the folder of its streams', async () => {
+  await using folder = await createTempFolder('launcher-dies');
+  const script = `import { Launcher } from ${JSON.stringify(new URL('launcher.ts', import.meta.url).href)};
+    import { silentLogger } from ${JSON.stringify(new URL('../lib/logger.ts', import.meta.url).href)};
+    const launcher = await Launcher.create(process.argv[1], silentLogger);
+    const { pid } = await launcher.launch({ command: '/bin/sleep', args: ['600'], cwd: '/', env: {} });
+    console.log(launcher.pid + ' ' + pid);`;
+  const env = { ...process.env, TMPDIR: folder.path };
+  const service = spawn(process.execPath, ['--input-type=module', '-e', script, folder.path], {
+    ...{ env, stdio: ['ignore', 'pipe', 'inherit'] },
+  });
+  const [line] = (await once(service.stdout as NodeJS.ReadableStream, 'data')) as [Buffer];
+  const ofStreams = () => readdirSync(folder.path).filter((name) => name.startsWith('millrace-'));
+  assert.equal(ofStreams().length, 1);
+  service.kill('SIGKILL');
+  await waitFor(() => String(line).split(' ').every((pid) => startTimeOf(Number(pid)) === undefined)); // biome-ignore format: one line
+  assert.deepEqual(ofStreams(), []);
+});
+
+/** Living processes in these process groups. */
 function membersOf(groups: ReadonlySet<number>): string[] {
   return readdirSync('/proc').filter((name) => {
     if (!/^\d+$/.test(name)) return false;
@@ -135,7 +154,7 @@ function membersOf(groups: ReadonlySet<number>): string[] {
   });
 }
 
-test('a sandbox that is ended while bubblewrap sets it up leaves nothing behind, neither by a kill nor with the service', {
+test('a sandbox that is ended while bubblewrap sets it up leaves nothing behind, whether by a kill or with the service', {
   skip: await kernelSkip(),
 }, async () => {
   for (const end of ['a kill', 'the service']) {
@@ -152,7 +171,7 @@ test('a sandbox that is ended while bubblewrap sets it up leaves nothing behind,
         groups.add(sandbox.launched.pid);
         return sandbox;
       };
-      // At every moment of the few ms that it takes.
+      // Kills at every moment of the few ms that the setup takes.
       for (let afterMs = 0; afterMs < 10; afterMs += 0.25) {
         const { launched } = await start();
         const untilMs = performance.now() + afterMs;
@@ -162,7 +181,7 @@ test('a sandbox that is ended while bubblewrap sets it up leaves nothing behind,
         else break;
         await launched.ended;
       }
-      // Several at different moments of their start when the service ends.
+      // Several sandboxes are at different moments of their start when the service ends.
       if (end === 'the service') {
         const starting: Promise<unknown>[] = [];
         for (let n = 0; n < 10; n += 1) starting.push(start());

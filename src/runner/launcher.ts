@@ -17,20 +17,20 @@ import {
 } from './launch-messages.ts';
 import { ensureProgram } from './program-file.ts';
 
-/** Characters of what a launcher says before it ends without having been asked to. */
+/** Maximum characters of the launcher's stderr that are logged when it ends unexpectedly. */
 const stderrMax = 1000;
-/** A connection that does not say in this time whose it is, is closed. */
+/** A connection that has not sent its key after this time is closed. */
 const introductionMs = 10_000;
-/** The streams of a process are connected before it starts. They are missing after this time when the service has no descriptors left. */
+/** The streams of a process connect before it starts. If they are missing after this time, the service has no descriptors left. */
 const streamsMs = 3000;
 
 /** A process that the launcher has started. */
 export interface Launched {
   pid: number;
   streams: Readonly<Record<LaunchedStream, Socket>>;
-  /** How it ended; what it wrote before may still be in its streams. Both null: the launcher ended first. */
+  /** How it ended. Its streams may still hold earlier output. Both fields are null when the launcher ended first. */
   ended: Promise<ProcessExit>;
-  /** Ends it and its group. Only SIGKILL: user code can ignore every other signal. */
+  /** Kills it and its group. Only SIGKILL: user code can ignore every other signal. */
   kill: () => void;
 }
 
@@ -42,9 +42,9 @@ interface Launch {
 }
 
 /**
- * Starts processes by way of a small process (`launcher-main.ts`), which ends them when the service dies. If that process dies, what it
- * started is ended, and the next launch starts another. Streams connect to a socket in a folder that only the service's user may enter,
- * and each has a key that is used once.
+ * Starts processes through a small process (`launcher-main.ts`), which kills them when the service dies. If the small process dies, its
+ * processes are killed, and the next launch starts another one. Streams connect to a socket in a folder that only the service's user may
+ * enter, and each has a key that is used once.
  */
 export class Launcher {
   readonly #program: string;
@@ -64,12 +64,12 @@ export class Launcher {
     this.#server = createServer((socket) => this.#onConnection(socket));
   }
 
-  /** `programs`: folder of the program, which is made where it is not there yet. */
+  /** `programs` is the folder of the program, which is created there when it is missing. */
   static async create(programs: string, logger: Logger): Promise<Launcher> {
     const files = ['src/runner/launcher-main.ts', 'src/runner/launch-messages.ts'];
     const entry = 'src/runner/launcher-main.ts';
     const program = await ensureProgram(programs, { name: 'launcher', entry, files });
-    // Not in the data folder: the system limits the length of such a path to 107 bytes.
+    // Not in the data folder: the system limits the length of a socket's path to 107 bytes.
     const launcher = new Launcher(program, await mkdtemp(join(tmpdir(), 'millrace-')), logger);
     launcher.#server.listen(launcher.#address);
     await once(launcher.#server, 'listening');
@@ -77,7 +77,7 @@ export class Launcher {
     return launcher;
   }
 
-  /** Rejects when the machine has no memory or descriptors for it, or the program is not there. */
+  /** Rejects when the machine has no memory or descriptors left, or when the program does not exist. */
   launch(request: LaunchRequest): Promise<Launched> {
     if (this.#closed) return Promise.reject(new Error('the launcher is closed'));
     this.#count += 1;
@@ -107,7 +107,7 @@ export class Launcher {
     return launch.started.promise;
   }
 
-  /** Ends what it has started and still runs. */
+  /** Ends the launcher and the processes that it has started. */
   async close(): Promise<void> {
     this.#closed = true;
     const child = this.#process;
@@ -120,7 +120,7 @@ export class Launcher {
     await rm(this.#folder, { recursive: true, force: true });
   }
 
-  /** Of the launcher itself. */
+  /** Process ID of the launcher itself. */
   get pid(): number | undefined {
     return this.#process?.pid;
   }
@@ -130,7 +130,7 @@ export class Launcher {
   }
 
   #send(message: ToLauncher): void {
-    // What cannot be sent is told by its end, which follows.
+    // The end of the launcher follows a message that cannot be sent, and reports the failure.
     this.#running().send(message, () => undefined);
   }
 
@@ -140,13 +140,13 @@ export class Launcher {
   }
 
   #start(): ChildProcess {
-    const child = fork(this.#program, {
-      // Small: it keeps nothing.
+    const child = fork(this.#program, [this.#folder], {
+      // The heap is small because the launcher stores nothing.
       execArgv: ['--max-old-space-size=64', '--max-semi-space-size=1', '--v8-pool-size=0'],
-      // What it starts must not find secrets in it.
+      // Processes that it starts must not find secrets in its environment.
       env: { TZ: 'UTC' },
       cwd: '/',
-      // Ctrl-C in a terminal must let the service end its calls in order.
+      // Its own group: Ctrl-C in a terminal must let the service end its calls in order.
       detached: true,
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
     });
@@ -209,7 +209,7 @@ export class Launcher {
     started.resolve({ pid, streams: all, ended: ended.promise, kill: () => this.#kill(id) });
   }
 
-  /** Looks after all that was waiting for a busy service. Does nothing when they came in that moment. */
+  /** Runs after everything that was waiting while the service was busy. Does nothing when the streams have come meanwhile. */
   #missStreams(id: number, { streams, started }: Launch): void {
     if (streams.size === launchedStreams.length) return;
     this.#kill(id);
@@ -221,14 +221,14 @@ export class Launcher {
     if (this.#launches.has(id)) this.#send({ id, kill: true });
   }
 
-  /** Nothing was started. */
+  /** Ends a launch that has started nothing. */
   #end(id: number, { streams, started }: Launch, reason: string): void {
     this.#launches.delete(id);
     for (const stream of streams.values()) stream.destroy();
     started.reject(new Error(reason));
   }
 
-  /** The launcher is gone: nobody tells how this one ends. */
+  /** Ends a launch after the end of the launcher, which can no longer report how its process ends. */
   #lose(id: number, launch: Launch, reason: string): void {
     if (launch.pid !== undefined) killGroup(launch.pid);
     launch.ended.resolve({ code: null, signal: null });
@@ -244,6 +244,6 @@ function killGroup(pid: number): void {
   try {
     process.kill(-pid, 'SIGKILL');
   } catch {
-    // Gone with the launcher.
+    // It ended with the launcher.
   }
 }

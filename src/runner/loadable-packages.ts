@@ -14,23 +14,23 @@ import type {
 import { ended } from './runner-outcomes.ts';
 import type { LoadableBundle, SandboxProcess } from './sandbox-process.ts';
 
-/** What a process has to be started with for the code of a request, whose own packages are there. */
+/** The code of a request, whose own packages are ready, and the needs of its process. */
 export interface ReadyCode {
   needs: ProcessNeeds;
   bundle: LoadableBundle;
-  /** To be called once: the packages are held until this process is gone; without one, not any more. */
+  /** Called once. The packages are held until this process has ended, or released immediately without one. */
   holdFor: (process: SandboxProcess | undefined) => void;
 }
 
-/** Packages that bundles import from files: what a process needs for them, and having them there when it loads one. */
+/** Makes packages that bundles import from files available to processes. */
 export class LoadablePackages {
   readonly #source: PackageSource | undefined;
   readonly #lists: PackageFileLists | undefined;
   readonly #whole: boolean;
 
   /**
-   * `inMemory`: processes read no file and ask for those of packages. `whole`: a process gets only what is there when it starts, so all
-   * packages of a deployment have to be.
+   * `inMemory`: processes read no file and request those of packages from the service. `whole`: a process gets only files that exist when it
+   * starts, so all packages of a deployment must be ready.
    */
   constructor(source: PackageSource | undefined, { inMemory, whole }: { inMemory: boolean; whole: boolean }) {
     this.#source = source;
@@ -39,9 +39,9 @@ export class LoadablePackages {
   }
 
   /**
-   * Has the packages of the request there before it needs a process: an install takes long, and others need processes
-   * meanwhile. The process may read these packages and those of the deployment's other bundles, and no others. An
-   * outcome when they cannot be had.
+   * Makes the packages of the request ready before it takes a process, because an install takes long and others need processes meanwhile.
+   * The process may read these packages and those of the deployment's other bundles, and no others. Returns an outcome when the packages are
+   * not available.
    */
   async ready(request: CallRequest | DescribeRequest): Promise<ReadyCode | CallOutcome> {
     const { memoryMb, packages: others = [] } = request as CallRequest;
@@ -60,7 +60,7 @@ export class LoadablePackages {
     const needs = this.#lists === undefined ? { memoryMb, packages: [...new Set(folders)] } : { memoryMb };
     const [opened, ...rest] = await Promise.all([
       this.#open(request.bundle),
-      // One that cannot be had is missed when its code is called.
+      // A package that cannot be installed causes an error when its code is called.
       ...(this.#whole ? others.map((packages) => source.open(packages).catch(() => undefined)) : []),
     ]);
     const holdFor = (process: SandboxProcess | undefined): void => {
@@ -71,7 +71,10 @@ export class LoadablePackages {
     return 'status' in opened ? opened : { needs, bundle: opened.bundle, holdFor };
   }
 
-  /** The bundle as the process can load it; an outcome when its packages cannot be had. Held until the process is gone. */
+  /**
+   * Returns the bundle in the form that the process can load. Returns an outcome when its packages are not available. They are held until the
+   * process has ended.
+   */
   async open(process: SandboxProcess, bundle: Bundle): Promise<LoadableBundle | CallOutcome> {
     const opened = await this.#open(bundle);
     if ('status' in opened) return opened;
@@ -117,13 +120,13 @@ function notAvailable(): CallOutcome {
 function outcomeOf(error: unknown): CallOutcome {
   const { message } = toError(error);
   const what = `the npm packages of the code could not be installed: ${message}`;
-  // What the registry says of a package will be so the next time too; all else is for another time.
+  // A refusal by the registry is permanent. Everything else may succeed later.
   return error instanceof CallerError
     ? ended('load_failed', serviceError(what, error.code))
     : ended('cancelled', serviceError(what, 'packages_unavailable'));
 }
 
-/** Each once: what the process of a deployment with several bundles may read. */
+/** Distinct packages of several bundles: those that the process of their deployment may read. */
 export function distinctPackages(bundles: readonly Pick<Bundle, 'packages'>[]): BundlePackages[] {
   const found = new Map<string, BundlePackages>();
   for (const { packages } of bundles)

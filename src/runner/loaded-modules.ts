@@ -2,27 +2,27 @@ import { assert } from '#lib/assert.ts';
 import { type CallAnswer, notStarted } from './process-end.ts';
 import type { CallRequest } from './runner.ts';
 
-/** One bundle in a process. */
+/** A bundle in a process. */
 interface Module {
   readonly deploymentId: string;
-  /** Being evaluated, or done with it. */
+  /** The evaluation under way, or true after it finished. */
   loaded: Promise<CallAnswer> | true | undefined;
-  /** As they were sent last. */
+  /** The props that were sent last. */
   props: unknown;
   dynamic: unknown;
 }
 
-/** The bundles that one process has, by the names that they have there. */
+/** The bundles that one process has, by their names in it. */
 export class LoadedModules {
   readonly #modules = new Map<string, Module>();
   readonly #deployments = new Set<string>();
 
-  /** It was evaluated to its end. */
+  /** True when the bundle was evaluated to its end. */
   has(name: string): boolean {
     return this.#modules.get(name)?.loaded === true;
   }
 
-  /** Evaluates it once: a load that goes on already is the answer. */
+  /** Evaluates a bundle once. A load under way is shared. */
   load(name: string, deploymentId: string, begin: () => Promise<CallAnswer>): Promise<CallAnswer> {
     const existing = this.#modules.get(name)?.loaded;
     if (existing !== undefined && existing !== true) return existing;
@@ -37,12 +37,12 @@ export class LoadedModules {
     return loaded;
   }
 
-  /** Code of more than one deployment has been here, and may have left something behind. */
+  /** True when code of more than one deployment was here. Code of the others may still run. */
   get hasSeveralDeployments(): boolean {
     return this.#deployments.size > 1;
   }
 
-  /** The names among these that were here. */
+  /** Removes bundles, and returns the names of those that were here. */
   remove(names: readonly string[]): string[] {
     return names.filter((name) => this.#modules.delete(name));
   }
@@ -52,8 +52,8 @@ export class LoadedModules {
   }
 
   /**
-   * Whether the props of a call differ from those sent before. They change with the revision, which gets a new module; the identity
-   * check is for callers that rebuild them.
+   * True when the props of a call differ from those sent before. They change with the revision, which gets a new module. Objects are compared
+   * by identity, so a caller that builds them again sends them again.
    */
   takeProps(name: string, { props, dynamicProps }: CallRequest): boolean {
     const module = this.#get(name);
@@ -63,7 +63,7 @@ export class LoadedModules {
     return differ;
   }
 
-  /** Whose code something came from: the deployment that the process names if it has code here, else the only one there is. */
+  /** The deployment whose code caused a frame: the one that the process names if it has code here, else the only one there is. */
   deploymentNamed(named: unknown): string | undefined {
     const known = new Set([...this.#modules.values()].map(({ deploymentId }) => deploymentId));
     if (typeof named === 'string' && known.has(named)) return named;

@@ -3,10 +3,10 @@ import { after, before, test } from 'node:test';
 import { type RunnerFixture, resultOf, startRunnerFixture } from '../../test/support/runner-fixture.ts';
 import { scratchFilesMax } from './runner-limits.ts';
 
-/** `/tmp` of the seat belt is in memory; without a sandbox it is a folder, which shows what Node's own functions do. */
+/** `/tmp` of the seat belt is in memory. Without a sandbox it is a folder, which shows the behaviour of Node's own functions. */
 let memory: RunnerFixture;
 let real: RunnerFixture;
-/** With room for more than half of the memory of a process. */
+/** A fixture whose limit for files is larger than half of the memory of a process. */
 let wide: RunnerFixture;
 
 const scratchBytesMax = 1024 * 1024;
@@ -29,7 +29,7 @@ const prelude = `const fs = require('fs'); const fsp = require('fs/promises'); c
   const dir = fs.mkdtempSync('/tmp/test-'); const at = (name) => path.join(dir, name);
   const norm = (value) => JSON.parse(JSON.stringify(value ?? null).replaceAll(dir, 'DIR'));`;
 
-/** What code does with files, by what it shows. Each runs in a folder of its own below /tmp. */
+/** Code that works with files, by what it shows. Each runs in its own folder below /tmp. */
 const cases: Record<string, string> = {
   'write, append, read':
     "fs.writeFileSync(at('a'), 'one'); fs.appendFileSync(at('a'), Buffer.from(' two')); await fsp.appendFile(at('a'), ' three'); return [fs.readFileSync(at('a'), 'utf8'), (await fsp.readFile(at('a'))).length, await promisify(fs.readFile)(at('a'), { encoding: 'latin1' })];",
@@ -106,7 +106,7 @@ for (const [name, body] of Object.entries(cases)) {
   });
 }
 
-test('files beyond the bound meet a full disk, to the last block, and make room when they go', async () => {
+test('files beyond the limit get a full disk, to the last block, and free the room when they are removed', async () => {
   const outcome = await memory.evaluate(`const fs = require('fs'); const max = ${scratchBytesMax};
     const code = (work) => { try { work(); return 'done'; } catch (error) { return error.code; } };
     const said = [];
@@ -136,14 +136,14 @@ test('files beyond the bound meet a full disk, to the last block, and make room 
   ]);
 });
 
-test('files, folders and links are counted, each once, and bytes are half of the memory at most', async () => {
+test('files, folders and links are counted once each, and their bytes are at most half of the memory', async () => {
   const outcome = await memory.run(`const fs = require('fs'); let made = 0;
     const code = (work) => { try { work(); return 'done'; } catch (error) { return error.code; } };
     const fill = () => { try { for (;;) { const n = made % 3; if (n === 0) fs.writeFileSync('/tmp/' + made, ''); else if (n === 1) fs.mkdirSync('/tmp/' + made); else fs.symlinkSync('x', '/tmp/' + made); made += 1; } } catch (error) { return error.code; } };
     const first = [fill(), made, code(() => fs.linkSync('/tmp/0', '/tmp/link'))];
     fs.rmSync('/tmp/1', { recursive: true }); fs.rmSync('/tmp/link');
     return [...first, code(() => fs.mkdirSync('/tmp/again')), code(() => fs.mkdirSync('/tmp/once-more'))];`);
-  // The folder that is /tmp of the deployment is one of them.
+  // The folder that is /tmp of the deployment counts as one of them.
   assert.deepEqual(resultOf(outcome), ['ENOSPC', scratchFilesMax - 1, 'done', 'done', 'ENOSPC']);
   const wider = await wide.run(
     "const fs = require('fs'); const mb = Buffer.alloc(1024 * 1024); let n = 0; try { for (;;) { fs.appendFileSync('/tmp/a', mb); n += 1; } } catch (error) { return [error.code, n]; }",

@@ -1,15 +1,15 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { startTimeOf } from './sandbox-folders.ts';
 
-/** Between two looks whether the last of a namespace is gone. */
+/** Maximum time between two checks for the end of a namespace. */
 const lookAgainMs = 50;
 
-/** The first process of a namespace of processes. With it goes everything that is in the namespace. */
+/** The first process of a PID namespace. When it ends, the kernel ends every other process in the namespace. */
 export class NamespaceInit {
   readonly #pid: number;
   readonly #startTime: string | undefined;
 
-  /** `pid` as the service sees it. */
+  /** `pid` is the ID that the service sees. */
   constructor(pid: number) {
     this.#pid = pid;
     this.#startTime = startTimeOf(pid);
@@ -19,17 +19,17 @@ export class NamespaceInit {
     return this.#startTime !== undefined && startTimeOf(this.#pid) === this.#startTime;
   }
 
-  /** Sooner than by the end of bubblewrap, which it would follow. */
+  /** Kills it directly, which is faster than waiting until it follows the end of bubblewrap. */
   kill(): void {
     if (!this.isAlive) return;
     try {
       process.kill(this.#pid, 'SIGKILL');
     } catch {
-      // Gone in between.
+      // It ended meanwhile.
     }
   }
 
-  /** Bubblewrap is gone a few ms before what it started is. */
+  /** Resolves when it has ended. Bubblewrap ends a few ms before the processes that it started. */
   async gone(): Promise<void> {
     for (let waitMs = 1; this.isAlive; waitMs = Math.min(waitMs * 2, lookAgainMs)) {
       this.kill();

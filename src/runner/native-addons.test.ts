@@ -8,7 +8,7 @@ import { createTempFolder } from '../../test/support/temp-folder.ts';
 import type { PackageSource } from './runner.ts';
 
 const skip = await kernelSkip();
-/** A native addon that came with what the project depends on; it is loaded, and nothing of it is called. */
+/** A native addon among the project's dependencies. It is loaded, and none of its functions is called. */
 const addon = ['lightningcss-linux-x64-gnu', 'lightningcss-linux-arm64-gnu'].flatMap((name) => {
   try {
     return [import.meta.resolve(name)];

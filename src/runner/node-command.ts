@@ -2,10 +2,11 @@ import type { SandboxGrant } from './confinement.ts';
 import { resourceLimits } from './resource-limits.ts';
 
 /**
- * Program and arguments that start the sandboxed process as Node confines it.
+ * Program and arguments that start the sandboxed process under Node's permission model.
  *
- * The seat belt grants no file (but packages, to code that may load native addons). Node checks a path before it opens it: whoever can rename or link something in one folder that is granted
- * reaches every file of the machine, and with /proc/self/mem switches the checks off. What stands for files there is in memory.
+ * The seat belt grants no file (apart from packages, to code that may load native addons). Node checks a path before it opens it. Code that can
+ * rename or link something in one granted folder therefore reaches every file of the machine, and switches the checks off with
+ * /proc/self/mem. Its files are in memory instead.
  */
 export function nodeCommand(grant: SandboxGrant): [string, string[]] {
   const { setpriv, prlimit, memoryMb, uid } = grant;
@@ -25,7 +26,7 @@ export function nodeFlags(grant: NodeGrant): string[] {
   const withAddons = grant.packages !== undefined && grant.addons === true;
   return [
     ...permissionFlags(grant, withAddons),
-    // node:sqlite and node:ffi open files past the permission model.
+    // node:sqlite and node:ffi open files without a check by the permission model.
     '--no-experimental-sqlite',
     '--no-experimental-ffi',
     ...(withAddons ? [] : ['--no-addons']),
@@ -46,14 +47,14 @@ type NodeGrant = Pick<SandboxGrant, 'level' | 'program' | 'scratch' | 'addons' |
 function permissionFlags({ level, scratch, packages, bare }: NodeGrant, withAddons: boolean): string[] {
   if (level === 'off' || bare === true) return [];
   const addons = withAddons ? ['--allow-addons'] : [];
-  // The walls are elsewhere, and every file that is there may be read. What is refused is a second line.
+  // The walls are elsewhere, and every file that exists inside may be read. The permission model is a second line.
   if (level === 'kernel')
     return ['--permission', '--allow-fs-read=*', `--allow-fs-write=${scratch}`, ...addons];
-  // What an addon does nobody checks, so that folders which nothing can be written to are no more than that.
+  // The permission model does not check native addons, so granting folders that nothing can be written to adds no risk.
   const readable = withAddons ? (packages ?? []) : [];
   return [
     ...['--permission', '--experimental-vfs', '--allow-fs-vfs', ...addons],
-    // The last for what is below one that is not there yet: Node looks at the start only whether it is a folder.
+    // The pattern covers files below a folder that does not exist yet: Node checks only at the start whether a path is a folder.
     ...readable.flatMap((folder) => [`--allow-fs-read=${folder}`, `--allow-fs-read=${folder}/*`]),
   ];
 }

@@ -5,7 +5,7 @@ import { ManualTimer } from '../../test/support/manual-timer.ts';
 import { componentWith, processesOf, startRunnerFixture } from '../../test/support/runner-fixture.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 
-/** Every way in which a process ends. */
+/** Every way in which a process can end. */
 const endings = [
   "throw new Error('x');",
   "setTimeout(() => { throw new Error('x'); }, 1); await new Promise(() => {});",
@@ -19,7 +19,7 @@ const endings = [
   "require('net').connect(9, '192.0.2.1').on('error', () => {}); this.http.respond({}); await new Promise(() => {});",
 ];
 
-test('whatever ends a process, neither its folder nor its descriptors stay behind', async () => {
+test('the end of a process, for any reason, leaves neither its folder nor its descriptors behind', async () => {
   const timer = new ManualTimer();
   const fixture = await startRunnerFixture({ timer });
   const run = join(
@@ -30,11 +30,11 @@ test('whatever ends a process, neither its folder nor its descriptors stay behin
   const folders = () => readdirSync(run).filter((name) => name.startsWith('scratch-')).length;
   const processes = async () => (await processesOf(fixture)).length;
   try {
-    // What is loaded with the first process and stays.
+    // The first process loads modules that stay loaded.
     await fixture.run('return 1;', { deploymentId: 'dc_0', isolated: true });
     await fixture.runner.forget('dc_0');
     const before = descriptors();
-    // Where a deadline is the end, all of them have begun to wait for it.
+    // Where deadlines end the calls, every call waits for its deadline by then.
     let waiting = endings.filter((body) => body.includes('respond')).length;
     const onRespond = () => {
       waiting -= 1;

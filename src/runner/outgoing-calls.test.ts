@@ -19,7 +19,7 @@ before(async () => {
   closed = await startRunnerFixture();
 });
 after(async () => {
-  // First, so that a failed start does not leave the test waiting for it.
+  // Connections are closed first, so that a failed start does not leave the test waiting.
   server.closeAllConnections();
   server.close();
   await open?.close();
@@ -41,7 +41,7 @@ test('user code calls out with fetch, http and raw sockets where the policy allo
   assert.equal(viaSocket, 'GET /c');
 });
 
-test('a refused connection is told of the call that asked for it, of others beside it not', async () => {
+test('a refused connection is reported to the call that opened it, not to others beside it', async () => {
   const told: string[] = [];
   const source = `
     const { AsyncResource } = require('node:async_hooks');
@@ -63,14 +63,14 @@ test('a refused connection is told of the call that asked for it, of others besi
     );
   await Promise.all([run('quiet', { quiet: true }), run('asks', { asks: true })]);
   assert.deepEqual(told, ['asks']);
-  // Whose it is cannot be told, but when there is one call only.
+  // The process cannot name the call, except when there is only one.
   await Promise.all([run('quiet', { quiet: true }), run('leaves', { leaves: true })]);
   assert.deepEqual(told, ['asks']);
   await run('alone', { leaves: true });
   assert.deepEqual(told, ['asks', 'alone']);
 });
 
-test('an owner whose processes open connections without end leaves some to others, and learns why', async () => {
+test('an owner whose processes open connections without end leaves some to others, and gets the reason', async () => {
   const local = new AddressPolicy({ allow: ['local'], deny: () => [] });
   const shared = await startRunnerFixture({ policy: local, limits: { ownersConnectionsMax: 8 } });
   try {

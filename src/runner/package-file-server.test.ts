@@ -42,7 +42,7 @@ async function serve(): Promise<{
   return { child, server, violations, ask };
 }
 
-test('a process gets the files of a list, by their place in it, and the list itself once', async () => {
+test('a process gets the files of a list by their place in it, and the list itself once', async () => {
   const { child, server, violations, ask } = await serve();
   const packages = await new PackageFileLists().of(join(folder.path, 'one'));
   const { id, list } = server.add(packages);
@@ -53,7 +53,7 @@ test('a process gets the files of a list, by their place in it, and the list its
   ]);
   assert.deepEqual(server.add(packages), { id, list: Buffer.alloc(0) });
   const n = files.findIndex(([path]) => path.endsWith('index.js'));
-  // In whatever pieces it comes.
+  // The request arrives in pieces of any size.
   const request = ask(id, n);
   child.write(request.subarray(0, 3));
   child.write(request.subarray(3));
@@ -66,7 +66,7 @@ test('a process gets the files of a list, by their place in it, and the list its
   assert.deepEqual(violations, []);
 });
 
-test('a file beyond the bound is not read', async () => {
+test('a file beyond the size limit is not read', async () => {
   const { child, server, ask } = await serve();
   const { id } = server.add({ folder: folder.path, files: [['secret', packageFileBytesMax + 1]] });
   child.write(ask(id, 0));
@@ -74,7 +74,7 @@ test('a file beyond the bound is not read', async () => {
   assert.equal(answer.readUInt32BE(0), noPackageFile);
 });
 
-test('what is in no list cannot be asked for, nor two files at once', async () => {
+test('a file that is in no list cannot be requested, nor two files at a time', async () => {
   for (const write of [
     ({ child, ask }: Awaited<ReturnType<typeof serve>>) => child.write(ask(0, 1)),
     ({ child, ask }: Awaited<ReturnType<typeof serve>>) => child.write(ask(1, 0)),
@@ -88,7 +88,7 @@ test('what is in no list cannot be asked for, nor two files at once', async () =
   }
 });
 
-test('code that asks for files itself ends its process alone', async () => {
+test('code that sends its own requests for files ends only its process', async () => {
   const beside = fixture.call(componentWith('return 1;'), { deploymentId: 'dc_beside' });
   for (const bytes of ['Buffer.alloc(8)', 'Buffer.alloc(1_000)', 'Buffer.from("00000001ffffffff", "hex")']) {
     const outcome = await fixture.run(`require('fs').writeSync(5, ${bytes}); await new Promise(() => {});`);

@@ -8,20 +8,20 @@ import {
   packageFileRequestBytes,
 } from './protocol.ts';
 
-/** Files looked at, at a time. */
+/** Number of files whose sizes are read at a time. */
 const filesAtATime = 64;
-/** Lists that are kept, of the folders used last. */
+/** Number of lists that are kept, for the folders used last. */
 const listsMax = 32;
 
-/** A folder of packages, and what is in it. */
+/** A folder of packages with its files. */
 export interface PackageFiles {
   folder: string;
   files: PackageFileList;
 }
 
-/** What folders of packages hold; they never change. */
+/** Lists of the files in folders of packages, which never change. */
 export class PackageFileLists {
-  /** The one used last comes last. */
+  /** The last entry is the one used last. */
   readonly #lists = new Map<string, Promise<PackageFiles>>();
 
   async of(folder: string): Promise<PackageFiles> {
@@ -54,8 +54,8 @@ async function listFiles(folder: string): Promise<PackageFiles> {
 }
 
 /**
- * Gives one process the files of its packages, by their place in a list that it was sent: it names no path, so there is none to check. A
- * process that asks before it was answered is not ours any more.
+ * Gives one process the files of its packages, by their place in a list that was sent to it. The process names no path, so there is none to
+ * check. A second request before the answer to the first can only be forged.
  */
 export class PackageFileServer {
   readonly #socket: Duplex;
@@ -70,7 +70,7 @@ export class PackageFileServer {
     socket.on('data', (chunk: Buffer) => this.#take(chunk));
   }
 
-  /** The number of the folder for this process, and what is in it where the process does not know it yet. */
+  /** Returns the number of the folder for this process, and its list of files where the process does not have it yet. */
   add(packages: PackageFiles): { id: number; list: Buffer } {
     const known = this.#folders.findIndex(({ folder }) => folder === packages.folder);
     if (known >= 0) return { id: known, list: Buffer.alloc(0) };

@@ -3,23 +3,23 @@ import type { CallRecord } from './call-record.ts';
 import { type CallAnswer, type EndReason, notStarted, serviceError, statusOfEnd } from './process-end.ts';
 import type { CallOptions } from './runner.ts';
 
-/** A call, or the load of a bundle, that a process has been given. */
+/** A call, or the load of a bundle, that was sent to a process. */
 export interface PendingCall {
   record: CallRecord;
   deploymentId: string;
   resolve: (answer: CallAnswer) => void;
-  /** By the timer of its process. */
+  /** Time of the process's timer. */
   sentAtMs: number;
   deadlineMs: number;
-  /** Takes the deadline away. */
+  /** Cancels the deadline. */
   stopDeadline: () => void;
-  /** Asked to say `started`, and has not yet; counts watch ticks since. */
+  /** Set when the process has to confirm with `started`: the number of watchdog ticks without that. Undefined otherwise. */
   unstartedTicks: number | undefined;
-  /** Processor time of the process at the first of them. */
+  /** Processor time of the process at the first tick. */
   unstartedCpuMs?: number | undefined;
-  /** Decided by the service (deadline, cancel); told once the process is gone and its last frames are read. */
+  /** The outcome that the service decided (deadline, cancel). It is answered when the process has ended and its last frames are read. */
   decided?: { status: CallStatus; error: UserCodeError; shared?: boolean };
-  /** Evaluating the bundle: whatever ends it is a load failure. */
+  /** True for the evaluation of a bundle. Whatever ends it is a load failure. */
   isLoad: boolean;
   isStep: boolean;
   onRespond: ((reply: HttpReply) => void) | undefined;
@@ -30,20 +30,20 @@ export interface PendingCall {
 
 /** How a process ended. */
 export interface ProcessEnd {
-  /** Undefined: by itself. */
+  /** Undefined when the process ended by itself. */
   reason: EndReason | undefined;
   detail: string;
-  /** Whose doing it was; undefined: of one of those in it, or of none. */
+  /** The call that caused the end. Undefined when that is not known, or when no call did. */
   culprit: PendingCall | undefined;
-  /** It was the doing of code that an ended call left behind. */
+  /** True when code caused it that an ended call had left behind. */
   isStray: boolean;
-  /** Several calls were in it, or code of several deployments: each may be to blame. */
+  /** True when several calls, or code of several deployments, were in it. Each may be to blame. */
   shared: boolean;
-  /** When, by its timer. */
+  /** Time of the process's timer. */
   atMs: number;
 }
 
-/** What the end of its process means for a call. */
+/** Returns the answer to a call whose process has ended. */
 export function answerAtEnd(pending: PendingCall, end: ProcessEnd): CallAnswer {
   const { record } = pending;
   const durationMs = end.atMs - pending.sentAtMs;
@@ -55,7 +55,7 @@ export function answerAtEnd(pending: PendingCall, end: ProcessEnd): CallAnswer {
   }
   let status = statusOfEnd(end.reason);
   const nobodyKnown = end.culprit === undefined && !end.isStray && end.shared && isBlame(status);
-  // Code whose evaluation may be innocent is evaluated again, elsewhere.
+  // The bundle may not be to blame, so it is evaluated again in another process.
   if (pending.isLoad && nobodyKnown) return notStarted;
   const unstarted = pending.unstartedTicks !== undefined;
   if (unstarted && end.reason !== 'protocol' && (isBlame(status) || end.reason === 'cancelled'))
@@ -72,7 +72,7 @@ export function answerAtEnd(pending: PendingCall, end: ProcessEnd): CallAnswer {
   return outcome;
 }
 
-/** Statuses that say that a call did something to its process. */
+/** True for a status that means that a call harmed its process. */
 function isBlame(status: CallStatus): boolean {
   return status === 'exited' || status === 'out_of_memory' || status === 'limit_exceeded';
 }

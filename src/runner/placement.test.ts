@@ -22,7 +22,7 @@ before(async () => {
 after(() => fixture.close());
 
 let owners = 0;
-/** Calls deployments of one owner whom no other test knows. */
+/** Calls deployments of one owner that no other test uses. */
 function owner() {
   owners += 1;
   const ownerId = `u_${owners}`;
@@ -34,7 +34,7 @@ function owner() {
   ) => fixture.call(componentWith(body), { ownerId, deploymentId, ...overrides }, options);
   const pid = async (deploymentId: string, overrides: Partial<CallRequest> = {}) =>
     resultOf(await run(deploymentId, 'return performance.timeOrigin', overrides));
-  /** A call that waits until it is let go; resolves when its code runs. */
+  /** Starts a call that waits until the test continues it. Resolves when its code runs. */
   const waiting = async (deploymentId: string, overrides: Partial<CallRequest> = {}) => {
     const asked = Promise.withResolvers<void>();
     const held = Promise.withResolvers<void>();
@@ -71,7 +71,7 @@ test('deployments of one owner share a process, and two owners never do', async 
   assert.notEqual(await one.pid('dc_one_3', domain), await other.pid('dc_other_2', domain));
 });
 
-test('deployments that use accounts of different people share none', async () => {
+test('deployments that use accounts of different users share no process', async () => {
   const { ownerId, pid } = owner();
   const first = await pid('dc_1');
   const withMember = await pid('dc_2', { trustDomain: `${ownerId} u_member` });
@@ -79,7 +79,7 @@ test('deployments that use accounts of different people share none', async () =>
   assert.equal(await pid('dc_3', { trustDomain: `${ownerId} u_member` }), withMember);
 });
 
-test('a deployment that asks for it, or needs more memory, has a process of its own', async () => {
+test('a deployment that requests it, or needs more memory, has a process of its own', async () => {
   const { pid } = owner();
   const shared = await pid('dc_1');
   const isolated = await pid('dc_2', { isolated: true });
@@ -105,7 +105,7 @@ test('each deployment in a process has code, environment and /tmp of its own', a
   });
 });
 
-test('another revision begins anew: code, environment and /tmp', async () => {
+test('another revision starts over: code, environment and /tmp', async () => {
   const { run } = owner();
   const body = `const fs = require('fs'); const found = [performance.timeOrigin, process.env.MINE ?? null, fs.readdirSync('/tmp')];
     process.env.MINE = '1'; fs.writeFileSync('/tmp/mine', ''); return found;`;
@@ -114,14 +114,14 @@ test('another revision begins anew: code, environment and /tmp', async () => {
   assert.deepEqual(resultOf(await run('dc_1', body, { revision: 2 })), [pid, null, []]);
 });
 
-test('stacks and logs do not tell who shares the process', async () => {
+test('stacks and logs do not disclose which deployments share the process', async () => {
   const { run } = owner();
   const outcome = await run('dc_1', `const error = new Error('x'); console.log(error); throw error;`);
   assert.match(outcome.error?.stack ?? '', /\/component\/index\.cjs:1:/);
   assert.doesNotMatch(`${outcome.error?.stack} ${outcome.logs[0]?.message}`, /dc_1@/);
 });
 
-test('one that ends the process is set apart from then on; the others run again and never notice', async () => {
+test('a deployment that ends the process is set apart from then on; the others run again without an error', async () => {
   const { run, pid, waiting } = owner();
   const shared = await pid('dc_good');
   const step = await waiting('d_step');
@@ -145,7 +145,7 @@ test('one that ends the process is set apart from then on; the others run again 
   assert.equal(await pid('dc_bad'), await pid('dc_good'), 'code that changed gets another chance');
 });
 
-test('when nobody knows who ended the process, each runs again alone, and only the guilty one is set apart', async () => {
+test('when it is unknown which call ended the process, each runs again alone, and only the guilty one is set apart', async () => {
   const { run, pid, waiting } = owner();
   const forges = `require('fs').writeSync(3, 'no frame'); await new Promise(() => {})`;
   const innocent = await waiting('d_innocent');
@@ -162,7 +162,7 @@ test('when nobody knows who ended the process, each runs again alone, and only t
   assert.equal(exportsOf(await other.outcome).$return_value, shared);
 });
 
-test('while one keeps the process busy, calls of others go to another process at once', async () => {
+test('while one call keeps the process busy, calls of others go to another process immediately', async () => {
   const timer = new ManualTimer();
   const own = await startRunnerFixture({ timer });
   const call = (deploymentId: string, body: string, options: CallOptions = {}) =>
@@ -176,7 +176,7 @@ test('while one keeps the process busy, calls of others go to another process at
       { onRespond: () => begun.resolve() },
     );
     await begun.promise;
-    // Heard of just now, a process counts as awake.
+    // A process counts as responsive directly after a frame.
     timer.advance(10);
     const calling = call('dc_quick', 'return performance.timeOrigin');
     await timer.started(250);
@@ -188,7 +188,7 @@ test('while one keeps the process busy, calls of others go to another process at
   }
 });
 
-test('a call that passes its deadline while it waits takes nobody with it', async () => {
+test('a call that passes its deadline while it waits ends no other call', async () => {
   const { run, waiting, pid } = owner();
   const first = await pid('dc_1');
   const other = await waiting('d_other');
@@ -199,7 +199,7 @@ test('a call that passes its deadline while it waits takes nobody with it', asyn
   assert.equal(exportsOf(await other.outcome).$return_value, first);
 });
 
-test('a deployment that is ended leaves the others alone', async () => {
+test('the end of a deployment does not affect the others', async () => {
   const { run, waiting } = owner();
   const other = await waiting('d_other');
   const begun = Promise.withResolvers<void>();
@@ -216,17 +216,17 @@ test('a deployment that is ended leaves the others alone', async () => {
   assert.equal((await other.outcome).status, 'finished');
 });
 
-test('what an ended deployment left running ends with its process, which is replaced', async () => {
+test('code that an ended deployment left running ends with its process, which is replaced', async () => {
   const { run, pid } = owner();
   const quiet = await pid('dc_quiet');
   await fixture.runner.forget('dc_quiet');
-  assert.equal(await pid('dc_1'), quiet, 'code that left nothing behind costs nobody a process');
+  assert.equal(await pid('dc_1'), quiet, 'code that left nothing behind costs no process');
   resultOf(await run('dc_leaves', 'setInterval(() => {}, 1000)'));
   await fixture.runner.forget('dc_leaves');
   for (;;) if ((await pid('dc_1')) !== quiet) break;
 });
 
-test('code that does not load fails its own calls, and is evaluated anew by the next', async () => {
+test('code that does not load fails its own calls, and is evaluated again by the next', async () => {
   const { pid, run } = owner();
   const first = await pid('dc_1');
   const broken = {
@@ -241,14 +241,14 @@ test('code that does not load fails its own calls, and is evaluated anew by the 
   assert.equal(await pid('dc_1'), first);
 });
 
-test('code that ends the process while it is evaluated runs into that once among others, and alone from then on', async () => {
+test('code that ends the process while it is evaluated does so once among others, and alone from then on', async () => {
   const { ownerId, run, pid, waiting } = owner();
   const ends = { bundle: bundleOf(`process.kill(process.pid, 'SIGKILL'); while (true);`) };
   const shared = await pid('dc_good');
   const step = await waiting('d_step');
   const outcome = await run('dc_ends', '', ends);
   assert.deepEqual([outcome.status, outcome.error?.code], ['load_failed', 'exited']);
-  assert.deepEqual(brief(await step.outcome), ['exited', 'exited', true], 'nobody knows who did it');
+  assert.deepEqual(brief(await step.outcome), ['exited', 'exited', true], 'it is unknown which call did it');
   assert.equal(isSetApart(ownerId, 'dc_ends'), true);
   assert.equal(isSetApart(ownerId, 'dc_good') || isSetApart(ownerId, 'd_step'), false);
   const after = await pid('dc_good');
@@ -297,7 +297,7 @@ test('code that a call left behind, and that ends the process, is set apart, and
   }
 });
 
-test('a process that ends while one call is in it, for a reason that nobody knows, does not make that call guilty', async () => {
+test('a process that ends for an unknown reason while one call is in it does not make that call guilty', async () => {
   const { ownerId, run } = owner();
   const good = (ms: number) =>
     run('dc_good', waits, { call: { kind: 'run', event: JSON.stringify({ ms }) } });

@@ -11,16 +11,16 @@ export type EndReason =
   | 'out_of_memory'
   | 'limit_exceeded'
   | 'protocol'
-  /** It did not take a call up in time: because its own code kept it busy, or because the machine was. */
+  /** It did not begin a call in time, because its own code kept it busy. `overloaded`: because the machine was busy. */
   | 'unresponsive'
   | 'overloaded'
   | 'boot_failed';
 
-/** The process ended before it took the call up: nothing of it ran, so it may be given to another process. */
+/** The process ended before it began the call. Nothing of the call ran, so another process may run it. */
 export const notStarted = Symbol('not started');
 export type CallAnswer = CallOutcome | typeof notStarted;
 
-/** What the end of a process means for the calls that were in it. */
+/** Status of the calls that were in a process when it ended. */
 export function statusOfEnd(reason: EndReason | undefined): CallStatus {
   switch (reason) {
     case 'out_of_memory':
@@ -43,7 +43,7 @@ export function statusOfEnd(reason: EndReason | undefined): CallStatus {
   }
 }
 
-/** An error that the service tells, not user code: no stack, a code to branch on. */
+/** An error of the service, not of user code: without a stack, with a code to branch on. */
 export function serviceError(message: string, code: string): UserCodeError {
   return { name: 'Error', message, stack: '', code };
 }

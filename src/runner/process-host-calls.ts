@@ -19,14 +19,14 @@ const messageCharactersMax = 4096;
 type SendAnswer = (header: string, body: Uint8Array | undefined) => void;
 
 /**
- * The host calls of the code in one process. A host call is answered also when its call has ended meanwhile, since
- * the process waits for it before it lets others through. Throws `ProtocolError` or `CapPassedError` at frames that
- * only forged ones can be; both end the process.
+ * The host calls of the code in one process. A host call is answered also when its call has ended meanwhile, because the process waits for
+ * the answer before it sends further ones. Throws `ProtocolError` or `CapPassedError` for frames that can only be forged; both end the
+ * process.
  */
 export class ProcessHostCalls {
   readonly #send: SendAnswer;
   readonly #logger: Logger;
-  /** Names of the host calls under way, each with its call. */
+  /** Numbers of the host calls under way, each with the ID of its call. */
   readonly #open = new Map<number, number>();
   readonly #openPerCall = new Map<number, number>();
 
@@ -48,7 +48,7 @@ export class ProcessHostCalls {
     reader.end();
     const ofCall = this.#openPerCall.get(callId) ?? 0;
     if (ofCall >= hostCallsPerCallMax || this.#open.size >= hostCallsPerProcessMax)
-      throw new CapPassedError('more is asked at a time than allowed');
+      throw new CapPassedError('more requests to the service are under way than allowed');
     if (headerBytes.length > hostCallHeaderBytesMax || bodyBytes.length > hostCallBodyBytesMax)
       throw new CapPassedError('a host call is larger than allowed');
     if (onHostCall === undefined) {
@@ -103,7 +103,7 @@ export class ProcessHostCalls {
     this.#send(header, answer.body);
   }
 
-  /** Only what is meant for the caller is told; anything else is ours, and may hold what user code must not see. */
+  /** User code gets only messages that are meant for the caller. Other errors are internal, and may hold what user code must not see. */
   #tellFailure(n: number, kind: string, failure: unknown): void {
     if (failure instanceof CallerError || failure instanceof UnavailableError) {
       this.#refuse(n, failure.message, failure.code);

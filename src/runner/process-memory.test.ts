@@ -7,7 +7,7 @@ import { processCpuMs, processTreeCpuMs } from './process-memory.ts';
 const spins =
   "const used = () => { const { user, system } = process.cpuUsage(); return user + system; }; while (used() < 300_000); process.stdout.write('spun');";
 const spinsAndStays = `${spins} setInterval(() => {}, 1000);`;
-/** Starts both, says when both have spun, and ends them when its stdin ends. */
+/** Starts both processes, reports when both have used the CPU, and ends them when its stdin ends. */
 const parent = `
   const { spawn } = require('node:child_process');
   const { once } = require('node:events');
@@ -18,7 +18,7 @@ const parent = `
   process.stdin.on('end', () => stays.kill()).resume();
 `;
 
-test('the CPU time of a process tree has that of children that run and of children that have ended', {
+test('the CPU time of a process tree includes children that run and children that have ended', {
   skip: process.platform !== 'linux',
 }, async () => {
   const child = spawn(process.execPath, ['-e', parent], { stdio: ['pipe', 'pipe', 'inherit'] });

@@ -13,7 +13,7 @@ export function processMemory(pid: number): { residentBytes: number; privateByte
   }
 }
 
-/** Linux counts in hundredths of a second here, whatever the kernel was built with. */
+/** Linux counts in hundredths of a second here, independent of the kernel's build. */
 const msPerTick = 10;
 
 /** Processor time that a process has used, in ms; undefined where there is no /proc or no such process. */
@@ -22,12 +22,12 @@ export function processCpuMs(pid: number): number | undefined {
   return fields === undefined ? undefined : ticksIn(fields, 11, 12) * msPerTick;
 }
 
-/** Whether it runs or waits for a core now. */
+/** True when the process runs or waits for a core now. */
 export function wantsCpu(pid: number): boolean {
   return statFields(pid)?.[0] === 'R';
 }
 
-/** Processor time of a process as `processCpuMs` gives it, with all its descendants, those that have ended included. */
+/** Processor time of a process, as `processCpuMs` returns it, with all its descendants, including those that have ended. */
 export function processTreeCpuMs(pid: number): number | undefined {
   const fields = statFields(pid);
   if (fields === undefined) return undefined;

@@ -25,43 +25,43 @@ export interface PoolOptions {
   extraCa: string;
   policy: AddressPolicy;
   door?: EgressDoor;
-  /** Whether code may load the native addons of its packages. */
+  /** True: code may load the native addons of its packages. */
   addons: boolean;
   limits: RunnerLimits;
   timer: RunnerTimer;
   logger: Logger;
-  /** What was set for an owner, if anything was. */
+  /** The limits that an operator has set for an owner. */
   limitsOf?: (ownerId: string) => OwnerProcessLimits;
-  /** Ends the idle process that was not used for longest, of the owners with the highest rank; 0: of those none. */
+  /** Ends the idle process that was not used for longest, among the owners with the highest rank. Owners with rank 0 keep theirs. */
   endIdle: (rank: (ownerId: string) => number) => SandboxProcess | undefined;
-  /** Told of each process that an owner gets, before any code of the owner is in it. */
+  /** Called for each process that an owner gets, before any code of the owner is in it. */
   onGiven?: (process: SandboxProcess, ownerId: string) => void;
 }
 
-/** What one deployment needs of its process. */
+/** Requirements of one deployment on its process. */
 export interface ProcessNeeds {
-  /** Absent: the usual. */
+  /** Absent: the default of the service. */
   memoryMb?: number | undefined;
-  /** Folders of packages that it has to read, which may not be there yet. */
+  /** Folders of packages that it has to read. They may not exist yet. */
   packages?: readonly string[];
 }
 
 interface Waiter {
   needs: ProcessNeeds;
   ownerId: string;
-  /** A process of another kind than usual is started for it alone. */
+  /** True while a process with these special needs is being started for it alone. */
   coming: boolean;
   resolve: (process: SandboxProcess | undefined) => void;
   timer: NodeJS.Timeout;
 }
 
 /**
- * Generic processes, started ahead of need. `take` hands one out for good: a process that has seen code
- * never comes back.
+ * Generic processes that are started ahead of need. `take` gives a process to an owner permanently: after it has had code, it never comes
+ * back.
  */
 export class ProcessPool {
   readonly #options: PoolOptions;
-  /** All that run, with their users. */
+  /** All running processes, with the users that they run as. */
   readonly #live = new Map<SandboxProcess, number | undefined>();
   readonly #users: SlotUsers;
   readonly #shares: ProcessShares;
@@ -70,7 +70,7 @@ export class ProcessPool {
   readonly #ready: SandboxProcess[] = [];
   readonly #waiters: Waiter[] = [];
   #booting = 0;
-  /** Those among them that start for one waiter. */
+  /** Number of booting processes that start for one waiter. */
   #bootingSpecial = 0;
   #lastSpawnAt = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -90,7 +90,7 @@ export class ProcessPool {
     this.#records = new ShareRecords({ logger, nowMs: () => timer.nowMs() });
   }
 
-  /** Starts to fill up. */
+  /** Begins to start processes ahead of need. */
   start(): void {
     this.#started = true;
     this.#fill();
@@ -100,7 +100,7 @@ export class ProcessPool {
     return this.#live.keys();
   }
 
-  /** Processes with user code that ended otherwise than by becoming superfluous. */
+  /** Number of processes with user code that ended for another reason than being superfluous. */
   get killCount(): number {
     return this.#killCount;
   }
@@ -110,8 +110,8 @@ export class ProcessPool {
   }
 
   /**
-   * A process that has run nothing yet, for code of this owner; undefined when none became free in time. Those that need
-   * something else than usual are started when one is asked for.
+   * Returns a process that has run nothing yet, for code of this owner; undefined when none became free in time. A process with special needs
+   * is started on request.
    */
   take(ownerId: string, needs: ProcessNeeds = {}): Promise<SandboxProcess | undefined> {
     if (this.#closed) return Promise.resolve(undefined);
@@ -148,7 +148,7 @@ export class ProcessPool {
     return promise;
   }
 
-  /** Why `take` gave this owner none. */
+  /** The reason why `take` gave this owner no process. */
   whyNone(ownerId: string): string {
     return this.#closed ? 'the service is stopping' : this.#shares.whyNone(ownerId).reason;
   }
@@ -158,18 +158,18 @@ export class ProcessPool {
     if (resource !== undefined) this.#records.refused(ownerId, resource, reason);
   }
 
-  /** What waited or was refused for a share since the start. */
+  /** Numbers of calls and connections that were delayed or refused because of a share, since the start. */
   get shareCounts(): Readonly<Record<ShareResource, Readonly<ShareCounts>>> {
     return this.#records.byResource;
   }
 
-  /** Of all processes together. */
+  /** Limits of all processes together. */
   get bounds(): { processesMax: number; memoryBytesMax: number } {
     const { processesMax, memoryBudgetMb } = this.#options.limits;
     return { processesMax, memoryBytesMax: memoryBudgetMb * 1024 * 1024 };
   }
 
-  /** Of owners who have processes, or had to wait for some. */
+  /** Shares of the owners that have processes, or had to wait for one. */
   ownerShares(): OwnerShare[] {
     const { owners } = this.#shares;
     const records = this.#records.byOwner;
@@ -180,7 +180,7 @@ export class ProcessPool {
     });
   }
 
-  /** Undefined: it was given to none yet. */
+  /** Undefined when the process was not given to an owner yet. */
   ownerOf(process: SandboxProcess): string | undefined {
     return this.#shares.ownerOf(process);
   }
@@ -201,12 +201,12 @@ export class ProcessPool {
     this.roomMayBeMade();
   }
 
-  /** Of each owner who waits once. */
+  /** Owners with waiting calls. */
   #waitingOwners(): ReadonlySet<string> {
     return new Set(this.#waiters.map(({ ownerId }) => ownerId));
   }
 
-  /** Those whose owners may have one more process now, who has the fewest first. */
+  /** Waiters whose owners may have one more process now; those of the owner with the fewest come first. */
   #eligible(): Waiter[] {
     if (this.#waiters.length === 0) return [];
     const owners = this.#waitingOwners();
@@ -236,7 +236,7 @@ export class ProcessPool {
     return index >= 0;
   }
 
-  /** A bound process has become idle: it may have to go for one that waits. */
+  /** Called when a process with code has become idle: it may have to end for a waiting call. */
   roomMayBeMade(): void {
     if (this.#waiters.length > 0) this.#fill();
   }
@@ -256,7 +256,7 @@ export class ProcessPool {
     await this.#users.close();
   }
 
-  /** Starts as many processes as waiting calls need, and beyond those one at a time, slowly. */
+  /** Starts as many processes as waiting calls need, and then further ones one at a time, slowly. */
   #fill(): void {
     if (this.#closed || !this.#started) return;
     this.#handOut();
@@ -279,7 +279,7 @@ export class ProcessPool {
         return;
       }
       if (this.#live.size + this.#launching.size >= limits.processesMax) {
-        // The end of a process calls back here.
+        // This method is called again when a process has ended.
         if (urgent && !this.#makeRoom(eligible) && special !== undefined)
           this.#ready.shift()?.kill('retired');
         return;
@@ -288,7 +288,7 @@ export class ProcessPool {
     }
   }
 
-  /** For the first of those who wait for whom there is some. */
+  /** Ends an idle process for the first waiting owner for whom that is possible. */
   #makeRoom(waiters: readonly Waiter[]): boolean {
     const owners = new Set(waiters.map(({ ownerId }) => ownerId));
     return [...owners].some((ownerId) => this.#options.endIdle(this.#shares.roomFor(ownerId)) !== undefined);
@@ -302,7 +302,7 @@ export class ProcessPool {
     }, delayMs);
   }
 
-  /** Starts a process for a waiter that needs one of its own, or a generic one; `urgent`: a call waits for it. */
+  /** Starts a process for a waiter with special needs, or a generic one. `urgent`: a call waits for it. */
   #spawn(waiter: Waiter | undefined, urgent: boolean): void {
     this.#lastSpawnAt = performance.now();
     this.#booting += 1;
@@ -324,7 +324,7 @@ export class ProcessPool {
     });
   }
 
-  /** A process that has started; undefined when that failed, which was logged. */
+  /** Resolves with a process that has started; undefined when that failed, which was logged. */
   async #boot(waiter: Waiter | undefined, urgent: boolean): Promise<SandboxProcess | undefined> {
     const { limits, logger } = this.#options;
     // A call that waits for the process pays only for the modules that its code loads.
@@ -335,7 +335,7 @@ export class ProcessPool {
     if (process instanceof Error) {
       if (this.#closed) return undefined;
       logger.error({ err: process }, 'runner.start-failed');
-      // The machine is out of something. Whoever waits can try again later better than here.
+      // The machine has run out of a resource. The callers that wait can decide better when to try again.
       this.#letWaitersGo();
       return undefined;
     }
@@ -351,7 +351,7 @@ export class ProcessPool {
     }
   }
 
-  /** Gives what is ready to those who wait: also to one who had to wait for its owner's share, not for a process. */
+  /** Gives ready processes to waiters, also to those that had to wait for the share of their owner and not for a process. */
   #handOut(): void {
     while (this.#ready.length > 0) {
       const waiter = this.#eligible().find(({ needs }) => this.#isUsual(needs));
@@ -375,8 +375,8 @@ export class ProcessPool {
   }
 
   /**
-   * Starts one process and keeps account of it until it is gone and its traces are removed. An Error when the machine
-   * has no memory, descriptors or disk for it: that is no reason to end the service.
+   * Starts one process and records it until it has ended and its traces are removed. Returns an Error when the machine has no memory,
+   * descriptors or disk space for it, which is no reason to end the service.
    */
   startProcess(
     extra: Pick<InitHeader, 'probe' | 'prewarmAfterMs'>,
@@ -401,7 +401,7 @@ export class ProcessPool {
     let process: SandboxProcess;
     try {
       uid = confinement.distinctUsers ? this.#freeUser() : undefined;
-      // At the kernel level it is in memory, and at the seat belt in that of the process itself.
+      // At the kernel level the folder is in memory, and at the seat belt in the memory of the process itself.
       const inMemory = confinement.level === 'seat-belt';
       scratch = confinement.kernel === undefined && !inMemory ? folders.newScratch(uid) : undefined;
       sandbox = await spawnSandbox(launcher, {
@@ -445,7 +445,7 @@ export class ProcessPool {
     return process;
   }
 
-  /** The connections of a process count for the owner to whom it was given. */
+  /** The connections of a process count for the owner that has the process. */
   #connectionShare(process: () => SandboxProcess): ConnectionShare {
     let ownerId: string | undefined;
     return {
@@ -462,7 +462,7 @@ export class ProcessPool {
     };
   }
 
-  /** What bubblewrap started ends with it; after a crash of the service it is looked for as well. */
+  /** Records the process that bubblewrap started. It ends with bubblewrap, and is also looked for after a crash of the service. */
   #noteInner(process: SandboxProcess, started: number | undefined): void {
     const { pid, usable } = process;
     if (pid === undefined || pid === started || !usable) return;
@@ -474,7 +474,7 @@ export class ProcessPool {
   }
 
   readonly #removals = new Set<Promise<void>>();
-  /** Processes that are not among those that run yet. */
+  /** Processes that are being launched and are not in `#live` yet. */
   readonly #launching = new Set<Promise<unknown>>();
 
   #forget(process: SandboxProcess, pids: readonly (number | undefined)[], scratch: string | undefined): void {
@@ -486,13 +486,13 @@ export class ProcessPool {
       const user = this.#live.get(process);
       this.#live.delete(process);
       this.#shares.left(process);
-      // Only now: the next process of this user must not find the folder.
+      // Released only here: the next process of this user must not find the folder.
       if (user !== undefined) this.#users.release(user);
       this.#fill();
     });
   }
 
-  /** Never rejects: what cannot be removed is cleared by the stop or the next start of the service. */
+  /** Never rejects. What cannot be removed is removed at the stop or the next start of the service. */
   #removeTraces(pids: readonly (number | undefined)[], scratch: string | undefined): Promise<void> {
     const { folders, logger } = this.#options;
     const remove = async (): Promise<void> => {

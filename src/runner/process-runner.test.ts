@@ -37,7 +37,7 @@ after(() => fixture.close());
 const run = (...args: Parameters<RunnerFixture['run']>) => fixture.run(...args);
 const call = (...args: Parameters<RunnerFixture['call']>) => fixture.call(...args);
 
-test('a run gets its event and its result, events, db writes, logs and reply come back', async () => {
+test('a run gets its event; its result, events, db writes, logs and reply come back', async () => {
   const replies: HttpReply[] = [];
   const outcome = await run(
     `this.db.set('seen', this.db.get('seen') + 1);
@@ -118,7 +118,7 @@ test('hooks run with the same instance, and a hook that is missing is no error',
   assert.equal(activate.status, 'finished');
 });
 
-test('an emitted event is a snapshot, and odd metadata never throws', async () => {
+test('an emitted event is a snapshot, and unusual metadata never throws', async () => {
   const outcome = await run(`
     const item = { n: 1, when: new Date(0), big: 10n, list: new Set([1]) };
     item.self = item;
@@ -141,7 +141,7 @@ test('an emitted event is a snapshot, and odd metadata never throws', async () =
   ]);
 });
 
-test('the db gives copies, and a key __proto__ is a plain key', async () => {
+test('the db returns copies, and the key __proto__ is an ordinary key', async () => {
   const outcome = await run(
     `const list = this.db.get('list'); list.push(2); const same = this.db.get('list').length;
      this.db.set('list', list); list.push(3); this.db.set('__proto__', { a: 1 }); this.db.set('none', null);
@@ -168,7 +168,7 @@ test('a reply is handed over before the call ends, and only the first one counts
   assert.equal(resultOf(await done), 'late');
 });
 
-test('a reply that is none is an error to the component', async () => {
+test('an invalid reply is an error to the component', async () => {
   for (const [reply, message] of [
     ['{ status: 99 }', /status must be an integer/],
     ['{ status: 100 }', /status must be an integer from 200 to 599/],
@@ -187,7 +187,7 @@ test('a reply that is none is an error to the component', async () => {
   }
 });
 
-test('a reply that is too large is an error to the component, and the caller is told', async () => {
+test('a reply that is too large is an error to the component, and the caller gets an error response', async () => {
   const outcome = await fixture.evaluate("this.http.respond({ status: 200, body: 'x'.repeat(7e6) })");
   assert.equal(outcome.status, 'threw');
   assert.match(outcome.error?.message ?? '', /at most/);
@@ -255,7 +255,7 @@ test('an ES module with a default export runs, and may import what Node has', as
   assert.deepEqual(resultOf(outcome), [32, 'a/b', 'string']);
 });
 
-test('describe tells props in order, resolved and without functions', async () => {
+test('describe returns props in order, resolved and without functions', async () => {
   const outcome = await fixture.describe(`
     const app = { type: 'app', app: 'git_hub', propDefinitions: {
       repo: { type: 'string', label: 'Repo', description: 'd', optional: true, options() { return []; }, useQuery: true } } };
@@ -295,7 +295,7 @@ test('describe tells props in order, resolved and without functions', async () =
   });
 });
 
-test('code that exports no component, throws, or has getters that throw is a load failure that says why', async () => {
+test('code that exports no component, throws, or has getters that throw is a load failure with the reason', async () => {
   for (const [source, message] of [
     ['', /exports no component/],
     ['module.exports = 5', /exports no component/],
@@ -335,7 +335,7 @@ test('additionalProps gets the definitions, and both its answer and what it chan
   });
 });
 
-test('event names are asked of the component, also of props that additionalProps defined', async () => {
+test('event names come from the component, also for props that additionalProps defined', async () => {
   const hook = `type: '$.interface.apphook', appProp: 'slack'`;
   const outcome = await call(
     `module.exports = { props: { kind: 'string', slack: { type: 'app', app: 'slack' },
@@ -384,7 +384,7 @@ test('literal /tmp paths lead to a folder of the deployment alone', async () => 
   assert.deepEqual(resultOf(await run(body)), expected, 'another deployment sees an empty folder');
 });
 
-test('another revision is evaluated anew, the same one is not', async () => {
+test('another revision is evaluated again, the same one is not', async () => {
   const source = `globalThis.count = 0; ${componentWith('return [performance.timeOrigin, ++globalThis.count];')}`;
   const first = resultOf(await call(source, { deploymentId: 'dc_rev' })) as number[];
   const second = resultOf(await call(source, { deploymentId: 'dc_rev' })) as number[];
@@ -393,7 +393,7 @@ test('another revision is evaluated anew, the same one is not', async () => {
   assert.deepEqual(third, [first[0], 1]);
 });
 
-test('calls in flight at a change of revision still end as they would', async () => {
+test('calls in flight at a change of revision still end normally', async () => {
   const source = componentWith(
     'await new Promise((r) => setTimeout(r, 100)); return performance.timeOrigin;',
   );
@@ -417,7 +417,7 @@ test('forget cancels the calls in flight and ends the process', async () => {
   assert.equal(startTimeOf(pid), undefined, 'the process is gone');
 });
 
-test('a process that has closed its descriptors is gone as well when forget resolves', async () => {
+test('a process that has closed its descriptors has also ended when forget resolves', async () => {
   const waits = fixture.run(
     `process.title = 'silent'; const held = Buffer.alloc(2e8, 1); ${signal('silent')}
      for (const descriptor of [1, 2, 3, 4, 5]) require('fs').closeSync(descriptor); for (;;) held[0] += 1;`,
@@ -445,7 +445,7 @@ test('an aborted call ends as cancelled', async () => {
   assert.equal(before.status, 'cancelled');
 });
 
-test('a start and a stop log no process as killed: those that are no longer needed are no event', async () => {
+test('a start and a stop log no process as killed: ends of superfluous processes are no event', async () => {
   const lines: string[] = [];
   const logger = pino({ level: 'info' }, { write: (line: string) => lines.push(line) });
   const own = await startRunnerFixture({ logger, limits: { prewarmed: 1 } });
@@ -491,7 +491,7 @@ test('close leaves no process, no scratch folder, and answers every call', async
   await own.close();
 });
 
-test('a process that is started ahead of need has the clients of HTTP loaded, one that a call waits for has not', async () => {
+test('a process that is started ahead of need has loaded the HTTP clients; a process that a call waits for has not', async () => {
   const hasFetch = "return process.moduleLoadList.includes('NativeModule internal/deps/undici/undici');";
   assert.equal(resultOf(await run(hasFetch)), false);
   const own = await startRunnerFixture({ limits: { prewarmed: 1, prewarmAfterMs: 1 } });
@@ -499,7 +499,7 @@ test('a process that is started ahead of need has the clients of HTTP loaded, on
     let deployments = 0;
     await waitFor(async () => {
       deployments += 1;
-      // Each takes one that was started ahead, as soon as that is ready.
+      // Each takes a process that was started ahead, as soon as one is ready.
       await waitFor(() => own.runner.stats().prewarmed === 1);
       return resultOf(await own.run(hasFetch, { deploymentId: `dc_${deployments}` })) === true;
     });
@@ -519,7 +519,7 @@ test('a process that is started ahead of need loads nothing for the first call w
   }
 });
 
-test('beyond the largest number of processes the one unused for longest makes room', async () => {
+test('at the maximum of processes, the one unused for longest makes room', async () => {
   const own = await startRunnerFixture({ limits: { processesMax: 2 } });
   try {
     const pidOf = async (id: string) =>
@@ -535,7 +535,7 @@ test('beyond the largest number of processes the one unused for longest makes ro
   }
 });
 
-test('a call that gets no process says whose runs have them', async () => {
+test('the error of a call that gets no process says whose runs use them', async () => {
   const own = await startRunnerFixture({ limits: { processesMax: 2, waitingMax: 0, prewarmed: 1 } });
   const stop = new AbortController();
   try {
@@ -561,7 +561,7 @@ test('a call that gets no process says whose runs have them', async () => {
   }
 });
 
-test('memory beyond the share of an owner ends its own idle processes, and it gets no further one until it uses less', async () => {
+test('memory beyond the share of an owner ends its own idle processes, and it gets no further process until it uses less', async () => {
   const timer = new ManualTimer();
   const limits = { memoryBudgetMb: 400, waitingMax: 0, prewarmed: 1 };
   const own = await startRunnerFixture({ timer, limits });
@@ -608,9 +608,9 @@ test('memory beyond the share of an owner ends its own idle processes, and it ge
   }
 });
 
-test('code that keeps more cores busy than its owner may comes after that of others, until it waits again', async () => {
+test('code that keeps more cores busy than the share of its owner gets a lower priority, until it waits again', async () => {
   const timer = new ManualTimer();
-  // A look is due every 10 ms of this time.
+  // The resource watch looks every 10 ms of this timer's time.
   const own = await startRunnerFixture({ timer, limits: { memoryPollMs: 1 } });
   try {
     const spinning = own.run(
@@ -642,7 +642,7 @@ test('an owner whose code sleeps in every process it gets leaves room for the fi
   const own = await startRunnerFixture({ limits: { processesMax: 4 } });
   const stop = new AbortController();
   try {
-    // Both are known, and have nothing that runs.
+    // Both owners are known, and have no running code.
     for (const ownerId of ['u_sleeps', 'u_other']) await own.run('return 1', { ownerId });
     let asleep = 0;
     const onRespond = () => {
@@ -667,7 +667,7 @@ test('an owner whose code sleeps in every process it gets leaves room for the fi
   }
 });
 
-test('who waits for its share gets a process that is ready as soon as one of its own is idle, also when no more may be started', async () => {
+test('an owner that waits for its share gets a ready process as soon as one of its own is idle, also when no more may be started', async () => {
   const own = await startRunnerFixture({ limits: { processesMax: 4, prewarmed: 2, refillIntervalMs: 0 } });
   const gates = new Map<string, () => void>();
   const order: string[] = [];
@@ -706,7 +706,7 @@ test('who waits for its share gets a process that is ready as soon as one of its
   }
 });
 
-test('a data folder that other users cannot enter is no obstacle, and nothing of the stand-in stays', async () => {
+test('a data folder that other users cannot enter is no obstacle, and nothing of its replacement stays', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'millrace-test-'));
   await chmod(folder, 0o700);
   const runner = await createProcessRunner({

@@ -36,36 +36,34 @@ export interface ProcessRunnerOptions {
   level: 'auto' | 'require' | 'seat-belt' | 'off';
   /** Where user code may connect. */
   policy: AddressPolicy;
-  /** Where connections of user code to the service itself come in; default: nowhere. */
+  /** Accepts connections of user code to the service itself. Absent: they are refused. */
   door?: EgressDoor;
-  /** PEM text of authorities trusted besides the bundled ones. */
+  /** PEM text of certificate authorities that are trusted in addition to the bundled ones. */
   extraCa?: string;
-  /** Packages that bundles import from files; absent: such bundles do not load. */
+  /** Source of the packages that bundles import from files. Absent: such bundles do not load. */
   packages?: PackageSource;
-  /**
-   * Whether code may load the native addons of such packages, which no permission model confines. auto: at the kernel level; absent: nowhere.
-   */
+  /** Sets where code may load the native addons of its packages, which no permission model confines. auto: at the kernel level. Absent: nowhere. */
   addons?: 'auto' | 'refuse' | 'allow';
-  /** Data folder for the program, the list of processes and scratch folders. */
+  /** Data folder for the program, the list of processes and the scratch folders. */
   folder: string;
   limits?: Partial<RunnerLimits>;
-  /** What an operator has set for an owner; absent: nothing for any. */
+  /** The limits that an operator has set for an owner. Absent: none for any owner. */
   limitsOf?: (ownerId: string) => OwnerProcessLimits;
   timer?: RunnerTimer;
   logger: Logger;
   clock: Clock;
-  /** Told of an error in the code of a deployment that no call caught and that belongs to none that still runs. */
+  /** Called with an error in the code of a deployment that no call caught and that belongs to no running call. */
   onUnattributedError?: (deploymentId: string, error: UserCodeError) => void;
 }
 
-/** Starts the runner. Throws when the isolation that was asked for does not hold on this machine. */
+/** Starts the runner. Throws when the requested isolation does not work on this machine. */
 export async function createProcessRunner(options: ProcessRunnerOptions): Promise<Runner> {
   const limits = { ...defaultRunnerLimits, ...options.limits };
   const distinctUsers = options.level !== 'off' && mayUseDistinctUsers();
   const folders = new SandboxFolders(reachableBase(options.folder, distinctUsers), (folder, error) =>
     options.logger.warn({ err: error, folder }, 'runner.folder-removal-failed'),
   );
-  // Any local process of our user can send SIGUSR1; without a listener node opens its debugger.
+  // Any local process of the same user can send SIGUSR1. Without a listener Node opens its debugger.
   process.on('SIGUSR1', ignoreSignal);
   let launcher: Launcher | undefined;
   try {
@@ -107,14 +105,14 @@ export async function createProcessRunner(options: ProcessRunnerOptions): Promis
 
 function ignoreSignal(): void {}
 
-/** Bytes that wait to be read by a process: far beyond what a healthy one leaves. */
+/** Maximum bytes that a process has not read yet, far more than a healthy process leaves. */
 const backlogBytesMax = 64 * 1024 * 1024;
-/** A call whose process died before taking it up is given to so many fresh ones. */
+/** Maximum attempts for a call whose processes ended before they began it. */
 const placementsMax = 3;
-/** Of a bundle that is only described. */
+/** Name of a bundle that is only described. */
 const describedName = 'described@1';
 
-/** How often a call was placed. */
+/** The number of times that a call was placed. */
 interface Attempt {
   attempt: number;
   placing: Placing;
@@ -139,7 +137,7 @@ class ProcessRunner implements Runner {
   readonly #homes: Homes;
   /** Calls of each deployment that are placed or in a process. */
   readonly #placings = new Map<string, Set<Placing>>();
-  /** Processes of calls that run alone, by deployment. */
+  /** Processes of calls with `alone`, by deployment. */
   readonly #alone = new Map<string, Set<SandboxProcess>>();
   readonly #watch: ResourceWatch;
   #calls = 0;
@@ -248,7 +246,7 @@ class ProcessRunner implements Runner {
           return this.#againIfTakenDown(failed, request, options, at);
         }
         if (!process.usable || !process.hasModule(name) || at.placing.forgotten) {
-          // Evaluating it may have been what ended the process: alone, that shows, and no other pays for it again.
+          // The evaluation may have ended the process. Running it alone shows that, and no other call is harmed again.
           const again = endedByItsCode(process) ? { ...request, alone: true as const } : request;
           return this.#placeAgain(process, again, options, at);
         }
@@ -280,7 +278,7 @@ class ProcessRunner implements Runner {
     return ended('cancelled', serviceError(message, 'too_many_calls'));
   }
 
-  /** Why a call is not placed, or not any more. */
+  /** The reason why a call is not placed, or not placed again. */
   #refusal({ signal }: CallOptions, { placing }: Attempt): CallOutcome | undefined {
     if (this.#closing !== undefined)
       return ended('cancelled', serviceError('the service is stopping', 'closing'));
@@ -289,17 +287,17 @@ class ProcessRunner implements Runner {
     return undefined;
   }
 
-  /** A deployment that ended a process which others share gets one of its own. */
+  /** Sets a deployment apart when it ended a process that others share. */
   #sawEnd(home: Home, request: CallRequest, outcome: CallOutcome): void {
-    // One that only waited past its deadline does no harm to others. One that kept the process busy is run again, alone.
+    // A call that only waited past its deadline harms no other. One that kept the process busy is run again, alone.
     if (outcome.status === 'timed_out') return;
     if (home.isShared && home.process?.hasEnded === true && isOwnDoing(outcome))
       this.#homes.setApart(request, reasonOf(outcome));
   }
 
   /**
-   * A call whose process others took down, or may have, runs again: alone where it may have been its own doing. Steps tell
-   * their caller, which knows what may be run again.
+   * Runs a call again whose process others ended, or may have ended; alone where the call itself may have done it. The outcome of a step goes
+   * to the caller, which knows what may run again.
    */
   #againIfTakenDown(
     outcome: CallOutcome,
@@ -322,7 +320,7 @@ class ProcessRunner implements Runner {
     if (at.attempt < placementsMax) return this.#place(request, options, { ...at, attempt: at.attempt + 1 });
     const refused = this.#refusal(options, at);
     if (refused !== undefined) return refused;
-    // Nothing of it ran, and its code is not to blame: no crash, but a call for another time.
+    // Nothing of it ran, and its code is not to blame. It may succeed later, so this is no crash.
     if (process?.endReason === 'overloaded') {
       return ended(
         'cancelled',
@@ -332,7 +330,7 @@ class ProcessRunner implements Runner {
     return ended('exited', serviceError('the process ended before it took the call up', 'exited'));
   }
 
-  /** In a process that nothing else runs in, and that ends with the call. */
+  /** Runs a call in a process without other code, which ends with the call. */
   async #callAlone(request: CallRequest, options: CallOptions, at: Attempt): Promise<CallOutcome> {
     const { deploymentId, ownerId } = request;
     const getting = this.#packages.ready(request);
@@ -385,7 +383,7 @@ class ProcessRunner implements Runner {
     for (const home of this.#homes.all) if (home.has(deploymentId)) home.process?.releaseScratch(scratch);
   }
 
-  /** The code of a call, evaluated; once in a process. */
+  /** Evaluates the code of a call, once in a process. */
   async #loadInto(
     process: SandboxProcess,
     name: string,
@@ -395,7 +393,7 @@ class ProcessRunner implements Runner {
     const bundle = await this.#packages.open(process, request.bundle);
     if ('status' in bundle) return bundle;
     if (bundle.packagesFolder !== undefined && !process.mayRead(bundle.packagesFolder)) {
-      // They were not there when it was started. The next process has them.
+      // The packages did not exist when the process was started. The next process has them.
       process.retire();
       const message = 'the npm packages of the code are there now, and a new process will have them';
       return ended('cancelled', serviceError(message, 'packages_unavailable'));
@@ -448,7 +446,7 @@ class ProcessRunner implements Runner {
 
 const aborted = Symbol('aborted');
 
-/** In the words of the service: a call that ended its process has no error of its own code. */
+/** The reason in the words of the service, because a call that ended its process has no error of its own code. */
 function reasonOf({ status, error }: CallOutcome): string {
   return error?.message ?? status;
 }
@@ -458,8 +456,8 @@ function cancelled(): CallOutcome {
 }
 
 /**
- * How a call ends whose code does not load; undefined when it can go on, or the process has ended and another one is
- * to be tried. An abort ends only the wait: others may wait for the same load.
+ * Returns how a call ends whose code does not load. Undefined when the call can continue, or when the process has ended and another one is to
+ * be tried. An abort ends only the wait, because other calls may wait for the same load.
  */
 async function failureOfLoad(
   loading: Promise<CallAnswer>,
@@ -471,7 +469,7 @@ async function failureOfLoad(
   return copyOutcome(loaded);
 }
 
-/** No decision of the service: the code in it did something, and evaluating some of it may have been that. */
+/** True when code ended the process and not a decision of the service. Evaluating some of it may have done that. */
 function endedByItsCode(process: SandboxProcess): boolean {
   if (!process.hasEnded) return false;
   const { endReason } = process;
@@ -480,7 +478,7 @@ function endedByItsCode(process: SandboxProcess): boolean {
 
 const isCodesDoing: ReadonlySet<EndReason> = new Set(['out_of_memory', 'limit_exceeded', 'protocol']);
 
-/** Waits, but no longer than the caller does. */
+/** Waits until the promise settles or the signal is aborted. */
 function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T | typeof aborted> {
   if (signal === undefined) return promise;
   const { promise: either, resolve, reject } = Promise.withResolvers<T | typeof aborted>();

@@ -7,7 +7,7 @@ describe('the shares of owners in the processes', () => {
   const none = new Set<string>();
   const sharesOf = (processesMax: number, memoryBudgetMb = 2048) =>
     new ProcessShares({ processesMax, memoryBudgetMb });
-  /** Gives an owner as many as it may have, at most `max`; answers how many those are. */
+  /** Gives an owner as many processes as it may have, at most `max`, and returns their number. */
   const takeAll = (shares: ProcessShares, ownerId: string, waiting = none, max = 64): number => {
     let count = 0;
     while (count < max && shares.mayTake(ownerId, waiting)) {
@@ -17,14 +17,14 @@ describe('the shares of owners in the processes', () => {
     return count;
   };
 
-  test('who is alone may have all but what the first call of another needs', () => {
+  test('an owner that is alone may have everything except what the first call of another needs', () => {
     const shares = sharesOf(64);
     assert.equal(takeAll(shares, 'a'), 48);
     assert.equal(takeAll(shares, 'new'), 16);
     assert.equal(takeAll(sharesOf(1), 'a'), 1);
   });
 
-  test('who gets no process is told whose share is used up, and what to do', () => {
+  test('the reason for no process names whose share is used up, and what to do', () => {
     const shares = sharesOf(8);
     takeAll(shares, 'a');
     assert.match(
@@ -38,7 +38,7 @@ describe('the shares of owners in the processes', () => {
     assert.match(sharesOf(8).whyNone('b').reason, /^the machine started none in time; .*log/);
   });
 
-  test('where there are others, one leaves room for the next, however many have come before', () => {
+  test('where there are several owners, each leaves room for the next, however many have come before', () => {
     const shares = sharesOf(64);
     assert.ok(shares.mayTake('b', none));
     assert.equal(takeAll(shares, 'a'), 32);
@@ -46,7 +46,7 @@ describe('the shares of owners in the processes', () => {
     assert.equal(takeAll(shares, 'd'), 16);
   });
 
-  test('while another waits who has less than a quarter, nobody gets more than one', () => {
+  test('while another owner with less than a quarter waits, no owner gets more than a quarter', () => {
     const shares = sharesOf(64);
     assert.equal(takeAll(shares, 'a', new Set(['b'])), 16);
     assert.deepEqual([...shares.order(new Set(['a', 'b']))], [['b', 0]]);
@@ -54,7 +54,7 @@ describe('the shares of owners in the processes', () => {
     assert.ok(shares.mayTake('a', new Set(['b'])), 'both have their quarter, and half is free');
   });
 
-  test('a process without work counts for nobody: it can be ended', () => {
+  test('a process without work does not count: it can be ended', () => {
     const shares = sharesOf(4);
     assert.ok(shares.mayTake('b', none));
     const idle = { idle: true, hasCode: true };
@@ -67,7 +67,7 @@ describe('the shares of owners in the processes', () => {
     assert.ok(!other.mayTake('a', none), 'one that was just given away is about to have work');
   });
 
-  test('what has ended counts no more', () => {
+  test('a process that has ended does not count', () => {
     const shares = sharesOf(2);
     assert.ok(shares.mayTake('b', none));
     const process = busy();
@@ -78,7 +78,7 @@ describe('the shares of owners in the processes', () => {
   });
 
   const mebibyte = 1024 * 1024;
-  /** A process of an owner that uses so much memory. */
+  /** Gives an owner a process that uses this much memory. */
   const withMemory = (shares: ProcessShares, ownerId: string, megabytes: number, process = busy()) => {
     shares.took(process, ownerId);
     shares.sawMemory(process, megabytes * mebibyte);
@@ -87,7 +87,7 @@ describe('the shares of owners in the processes', () => {
   const toFree = (shares: ProcessShares) =>
     shares.memoryToFree().map(({ owners, bytes }) => [[...owners], bytes / mebibyte]);
 
-  test('who is alone may use all of the memory, and gets no further process beyond it', () => {
+  test('an owner that is alone may use all of the memory, and gets no further process beyond it', () => {
     const shares = sharesOf(64, 1000);
     const large = withMemory(shares, 'a', 999);
     assert.ok(shares.mayTake('a', none));
@@ -97,7 +97,7 @@ describe('the shares of owners in the processes', () => {
     assert.deepEqual(toFree(shares), [[['a'], 10]]);
   });
 
-  test('where there are others, memory beyond a quarter is no more than what is left for them', () => {
+  test('where there are several owners, memory beyond a quarter is limited to what is left for the others', () => {
     const shares = sharesOf(64, 1000);
     const small = withMemory(shares, 'b', 200);
     const large = withMemory(shares, 'a', 390);
@@ -113,7 +113,7 @@ describe('the shares of owners in the processes', () => {
     assert.ok(shares.mayTake('a', none));
   });
 
-  test('what one owner uses beyond its share ends nothing of those who are within theirs', () => {
+  test('memory of an owner beyond its share ends no process of owners within theirs', () => {
     const shares = sharesOf(64, 1000);
     withMemory(shares, 'b', 240);
     withMemory(shares, 'a', 800);
@@ -123,7 +123,7 @@ describe('the shares of owners in the processes', () => {
     assert.deepEqual(toFree(many), [[['o0', 'o1', 'o2', 'o3', 'o4', 'o5'], 200]], 'all are within theirs');
   });
 
-  test('what an operator has set for an owner bounds it also where its share is larger', () => {
+  test('the limits that an operator has set for an owner apply also where its share is larger', () => {
     const limits = { processesMax: 2, memoryMbMax: 100 };
     const shares = new ProcessShares({ processesMax: 64, memoryBudgetMb: 2048 }, (ownerId) =>
       ownerId === 'a' ? limits : {},
@@ -138,7 +138,7 @@ describe('the shares of owners in the processes', () => {
     assert.ok(shares.mayTake('b', none));
   });
 
-  test('room is made by who has most; beyond its share an owner takes none from who has fewer', () => {
+  test('the owner with the most processes makes room; an owner beyond its share takes none from owners with fewer', () => {
     const shares = sharesOf(8);
     const idle = { idle: true, hasCode: true };
     for (let n = 0; n < 4; n += 1) shares.took({ ...idle }, 'many');

@@ -1,37 +1,38 @@
 import type { ShareResource } from './share-records.ts';
 
-/** What the shares have to know of a process. */
+/** The state of a process that the shares depend on. */
 interface Taken {
-  /** No call runs in it: it can be ended to make room. */
+  /** True when no call runs in it, so that it can be ended to make room. */
   readonly idle: boolean;
   readonly hasCode: boolean;
 }
 
-/** While other owners are active, an owner is sure of this part of the processes and of the memory. */
+/** The part of the processes and of the memory that an owner is guaranteed while other owners are active. */
 const guaranteedPart = 1 / 4;
-/** So many processes are left for an owner who has not come yet, also by one who is alone. */
+/** The part of the processes that is kept free for an owner that has not come yet, also while only one owner is active. */
 const partForNewcomers = 1 / 4;
 const mebibyte = 1024 * 1024;
 
-/** What an operator has set for an owner, where that is less than its share. */
+/** Limits that an operator has set for an owner. They apply where they are lower than its share. */
 export interface OwnerProcessLimits {
   processesMax?: number;
   memoryMbMax?: number;
 }
 
-/** What all owners have together, or one of them. */
+/** The use of all owners together, or of one. */
 interface Use {
   processes: number;
-  /** Those with work. One that was just given to an owner is about to get some. */
+  /** Processes with work, and those just given to an owner, which will have some in a moment. */
   busy: number;
-  /** Private memory of all of them. */
+  /** Private memory of all its processes. */
   memoryBytes: number;
 }
 
 /**
- * How many sandboxed processes an owner may have, and how much memory in them. An owner who is alone may have three quarters of the
- * processes that are at work, and all of the memory. Where there are others, an owner may have a quarter, and beyond it no more than what is
- * left for everybody else: so code that sleeps in all processes of one owner, or fills their memory, leaves room for the first call of another.
+ * The number of sandboxed processes that an owner may have, and the memory that they may use. An owner that is alone may have three quarters
+ * of the processes at work, and all of the memory. Where there are others, an owner may have a quarter, and beyond it no more than what is
+ * left for everyone else. So code that sleeps in all processes of one owner, or fills their memory, leaves room for the first call of
+ * another owner.
  */
 export class ProcessShares {
   readonly #max: number;
@@ -40,7 +41,7 @@ export class ProcessShares {
   readonly #taken = new Map<Taken, { ownerId: string; memoryBytes: number }>();
   readonly #seen = new Set<string>();
 
-  /** Of all owners together. */
+  /** The arguments apply to all owners together. */
   constructor(
     { processesMax, memoryBudgetMb }: { processesMax: number; memoryBudgetMb: number },
     limitsOf: (ownerId: string) => OwnerProcessLimits = () => ({}),
@@ -59,7 +60,7 @@ export class ProcessShares {
     this.#taken.delete(process);
   }
 
-  /** What was found at the last look; processes that no owner has are not counted. */
+  /** Records the memory at the last look. Processes without an owner are not counted. */
   sawMemory(process: Taken, bytes: number): void {
     const taken = this.#taken.get(process);
     if (taken !== undefined) taken.memoryBytes = bytes;
@@ -69,17 +70,17 @@ export class ProcessShares {
     return this.#taken.get(process)?.memoryBytes ?? 0;
   }
 
-  /** Undefined: it was given to none yet. */
+  /** Undefined when the process was not given to an owner yet. */
   ownerOf(process: Taken): string | undefined {
     return this.#taken.get(process)?.ownerId;
   }
 
-  /** `waiting`: the owners whose calls wait for a process. */
+  /** `waiting` are the owners whose calls wait for a process. */
   mayTake(ownerId: string, waiting: ReadonlySet<string>): boolean {
     return this.order(new Set([...waiting, ownerId])).has(ownerId);
   }
 
-  /** Of the owners who wait those who may have one more process, with the number that each has at work. */
+  /** Those of the waiting owners that may have one more process, with the number of processes that each has at work. */
   order(waiting: ReadonlySet<string>): Map<string, number> {
     for (const ownerId of waiting) this.#seen.add(ownerId);
     const { of, all } = this.#uses();
@@ -97,8 +98,8 @@ export class ProcessShares {
   }
 
   /**
-   * From whom a process may be taken for an owner who waits: the number that an owner has, 0 where none of its idle ones is to be ended. An owner
-   * within its share gets those of who has most. Beyond it, only its own and those of who has more.
+   * Ranks owners by the processes that they can give up for a waiting owner: the number of their processes, or 0 when they keep theirs. A waiting
+   * owner within its share takes from the owner with the most. Beyond its share it takes only its own, and those of owners with more.
    */
   roomFor(ownerId: string): (of: string) => number {
     const { of } = this.#uses();
@@ -109,9 +110,7 @@ export class ProcessShares {
     };
   }
 
-  /**
-   * The bytes that are to be freed by ending idle processes of these owners. What an owner uses beyond its share ends nothing of the others.
-   */
+  /** Bytes to free by ending idle processes of these owners. Use beyond the share of one owner ends no process of the others. */
   memoryToFree(): { owners: ReadonlySet<string>; bytes: number }[] {
     const { owners, all } = this.#uses();
     const beyond = [...owners]
@@ -124,7 +123,7 @@ export class ProcessShares {
     return beyond.length > 0 || bytes <= 0 ? beyond : [{ owners: new Set(owners.keys()), bytes }];
   }
 
-  /** Why an owner gets no process now, and what to do about it; without a resource it is no matter of shares. */
+  /** The reason why an owner gets no process now, and what to do. Without a resource, the cause is not a share. */
   whyNone(ownerId: string): { resource?: ShareResource; reason: string } {
     const { of, all } = this.#uses();
     const own = of(ownerId);
@@ -153,7 +152,7 @@ export class ProcessShares {
     return { reason: 'the machine started none in time; try again, and look into the log of the service' };
   }
 
-  /** What each owner has now. */
+  /** Use of each owner now. */
   get owners(): ReadonlyMap<string, Readonly<Use>> {
     return this.#uses().owners;
   }

@@ -3,28 +3,28 @@ import type { EndReason } from './process-end.ts';
 import { processCpuMs } from './process-memory.ts';
 import { type RunnerLimits, residentOverheadMb } from './runner-limits.ts';
 
-/** Why a process has to end. */
+/** The reason to end a process. */
 export interface Verdict {
   reason: EndReason;
   detail: string;
 }
 
-/** Looks at one process every `memoryPollMs`: whether it takes more memory than it may, and whether its own code keeps it busy. */
+/** Checks one process every `memoryPollMs`: its memory, and whether its own code keeps it busy. */
 export class ProcessWatchdog {
   readonly #pid: () => number | undefined;
   readonly #limits: RunnerLimits;
   readonly #calls: CallsInFlight;
   readonly #ping: () => void;
-  /** Looks since it was asked for a sign of life that has not come yet. */
+  /** Number of checks since the process was asked for a sign of life, until it comes. */
   #pingTicks: number | undefined;
-  /** A call that was cancelled may still run in it, beside others. */
+  /** True when a cancelled call may still run in it, beside others. */
   #hasCancelled = false;
 
   constructor(options: {
     pid: () => number | undefined;
     limits: RunnerLimits;
     calls: CallsInFlight;
-    /** Asks the process for a sign of life, which `ponged` tells of. */
+    /** Asks the process for a sign of life. The caller reports it with `ponged`. */
     ping: () => void;
   }) {
     this.#pid = options.pid;
@@ -37,17 +37,17 @@ export class ProcessWatchdog {
     this.#pingTicks = undefined;
   }
 
-  /** What was cancelled may keep the process busy: then the others must not pass their deadlines because of it. */
+  /** Notes that a cancelled call may keep the process busy, so that the others do not pass their deadlines because of it. */
   cancelledOneOfSeveral(): void {
     this.#hasCancelled = true;
   }
 
-  /** It has given no sign of life for so long that something in it keeps it busy. */
+  /** True when the process has given no sign of life for so long that something in it keeps it busy. */
   get isStuck(): boolean {
     return (this.#pingTicks ?? 0) * this.#limits.memoryPollMs > this.#limits.unresponsiveMs;
   }
 
-  /** Why it has to end; undefined: it goes on. `residentBytes` is undefined where nobody knows. */
+  /** Returns why the process has to end; undefined when it may continue. `residentBytes` is undefined where it is unknown. */
   look(residentBytes: number | undefined): Verdict | undefined {
     const residentMax = (this.#limits.memoryMb + residentOverheadMb) * 1024 * 1024;
     if (residentBytes !== undefined && residentBytes > residentMax) return outOfMemory(this.#limits);
@@ -58,8 +58,8 @@ export class ProcessWatchdog {
   }
 
   /**
-   * Ticks, not time: after a stall of the service itself the answer may be waiting to be read. Only the oldest call: behind another one,
-   * waiting is no sign of anything, and that one's deadline ends it.
+   * Counts ticks and not time, because after a stall of the service itself the answer may be waiting to be read. Looks only at the oldest
+   * call: a call behind another one may wait for a good reason, and the deadline of the other one ends that.
    */
   #lookAtOldest(): Verdict | undefined {
     const { oldest } = this.#calls;
@@ -71,13 +71,13 @@ export class ProcessWatchdog {
     const { unresponsiveMs, memoryPollMs } = this.#limits;
     if (oldest.unstartedTicks * memoryPollMs <= unresponsiveMs) return undefined;
     const usedMs = (cpuMs ?? 0) - (oldest.unstartedCpuMs ?? 0);
-    // Taking a call up costs a few ms. On a busy machine even code that spins gets no more than a part of a core.
+    // To begin a call costs a few ms. On a busy machine even code that spins gets only a part of a core.
     return usedMs > unresponsiveMs / 5
       ? { reason: 'unresponsive', detail: 'its own code keeps the process busy' }
       : { reason: 'overloaded', detail: 'the process got no processor time to take a call up' };
   }
 
-  /** Where several calls share the process, one of them may keep it from all others. */
+  /** Asks for a sign of life, because one of several calls in a process may keep it from all others. */
   #askForSign(): void {
     if (this.#pingTicks !== undefined) this.#pingTicks += 1;
     else {

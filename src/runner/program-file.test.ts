@@ -23,7 +23,7 @@ before(async () => {
 });
 after(() => folder.remove());
 
-test('a program is one file, which every user can read, and is made once for all folders', async () => {
+test('a program is one file, readable by every user, and is made once for all folders', async () => {
   const path = await ensureProgram(data, program, shared);
   assert.match(basename(path), /^demo-[0-9a-f]{32}\.cjs$/);
   assert.equal((await stat(path)).mode & 0o777, 0o444);
@@ -32,7 +32,7 @@ test('a program is one file, which every user can read, and is made once for all
   assert.deepEqual(await readdir(data), [basename(path)]);
   assert.deepEqual(await readdir(shared), [basename(path)]);
 
-  // Only a program that is found there, and not made, has this text.
+  // The file has this text only when it was found there and not made again.
   const kept = join(shared, basename(path));
   await rm(kept);
   await writeFile(kept, '// found');
@@ -44,7 +44,7 @@ test('a program is one file, which every user can read, and is made once for all
   assert.notEqual(await readFile(await ensureProgram(data, program, shared), 'utf8'), '// found');
 });
 
-test('the name of a program changes with its sources, and programs of other versions go after a day', async () => {
+test('the name of a program changes with its sources, and programs of other versions are removed after a day', async () => {
   const now = new Date();
   const old = new Date(now.getTime() - 25 * 3_600_000);
   for (const [name, time] of [

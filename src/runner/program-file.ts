@@ -6,27 +6,27 @@ import type { BuildOptions } from 'esbuild';
 
 const projectFolder = fileURLToPath(new URL('../..', import.meta.url));
 
-/** Programs that were made before. Only who can change the code of the service can write here. */
+/** Folder of programs that were made before. Only users that can change the code of the service can write here. */
 const sharedFolder = join(projectFolder, 'node_modules', '.cache', 'child-programs');
 
-/** Programs of other versions are removed from the shared folder when they are older. */
+/** Programs of other versions are removed from the shared folder when they are older than this. */
 const keptMs = 24 * 3_600_000;
 
-/** A program of a child process: one CommonJS file, made from modules of ours and the packages that they import. */
+/** The program of a child process: one CommonJS file, made from modules of the service and the packages that they import. */
 export interface ChildProgram {
-  /** The file is `<name>-<hash>.cjs`. */
+  /** The file name is `<name>-<hash>.cjs`. */
   name: string;
-  /** The module it starts from. Paths here and in `files` are below the root of the project. */
+  /** The module that it starts from. Paths here and in `files` are relative to the root of the project. */
   entry: string;
-  /** Globs of everything that it is made from. Tests are left out. */
+  /** Globs of all its sources. Tests are left out. */
   files: readonly string[];
-  /** More for the bundler; `files` has to include what it depends on. */
+  /** Further options of the bundler. `files` has to include the files that these depend on. */
   bundling?: Pick<BuildOptions, 'plugins' | 'minifyWhitespace'>;
 }
 
 /**
- * The program as a file in `folder`. It is named by its sources, so that it is made once and a start finds it there without
- * loading a bundler. Returns its path.
+ * Makes the program as a file in `folder`, and returns its path. The name depends on the sources, so the program is made once, and a start
+ * finds it there without loading a bundler.
  */
 export async function ensureProgram(
   folder: string,
@@ -42,7 +42,7 @@ export async function ensureProgram(
   return path;
 }
 
-/** As `ensureProgram`, in the folder that all services of this installation share. Undefined when it cannot be written to. */
+/** As `ensureProgram`, in the folder that all services of this installation share. Undefined when the folder is not writable. */
 export async function ensureSharedProgram(
   program: ChildProgram,
   shared = sharedFolder,
@@ -72,16 +72,16 @@ async function fileNameOf({ name, files }: ChildProgram): Promise<string> {
   return `${name}-${hash.digest('hex').slice(0, 32)}.cjs`;
 }
 
-/** Programs are made one at a time: the helper process of the bundler is ended after each. */
+/** Programs are made one at a time, because the bundler's helper process is ended after each. */
 let making: Promise<unknown> = Promise.resolve();
 
-/** The text of the program that is kept at `path`, or that is made and kept there. */
+/** Returns the text of the program at `path`, and makes the file when it is missing. */
 function textOf(program: ChildProgram, path: string): Promise<string> {
   const text = making.then(async () => {
     const known = await readFile(path, 'utf8').catch(() => undefined);
     if (known !== undefined) return known;
     const made = await bundle(program);
-    // A read-only installation is no obstacle: each data folder has its own program then.
+    // A read-only installation is no obstacle: each data folder then has its own program.
     await keep(path, made, program.name).catch(() => undefined);
     return made;
   });
@@ -102,7 +102,7 @@ async function bundle({ entry, bundling }: ChildProgram): Promise<string> {
     logLevel: 'silent',
     ...bundling,
   });
-  // Its helper process would stay for as long as the service runs.
+  // Otherwise the bundler's helper process stays for as long as the service runs.
   await stop();
   const text = result.outputFiles[0]?.text;
   if (text === undefined) throw new Error(`esbuild made no file of ${entry}`);
@@ -112,7 +112,7 @@ async function bundle({ entry, bundling }: ChildProgram): Promise<string> {
 async function keep(path: string, text: string, name: string): Promise<void> {
   const folder = dirname(path);
   await mkdir(folder, { recursive: true });
-  // A service of another user may be started from the same installation.
+  // Another user may start a service from the same installation.
   await chmod(folder, 0o755).catch(() => undefined);
   await write(path, text);
   for (const file of await readdir(folder)) {
@@ -123,11 +123,11 @@ async function keep(path: string, text: string, name: string): Promise<void> {
   }
 }
 
-/** Writes a program that every user can read. No process finds half of it. */
+/** Writes a program that every user can read. No process finds an incomplete file. */
 async function write(path: string, text: string): Promise<void> {
   const half = `${path}.${randomUUID()}.part`;
   await writeFile(half, text, { mode: 0o444 });
-  // The umask may have taken the read permission that another uid needs.
+  // The umask may have removed the read permission that another user needs.
   await chmod(half, 0o444);
   await rename(half, path);
 }

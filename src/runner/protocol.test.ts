@@ -17,7 +17,7 @@ function parserInto(seen: Seen[], bytesMax = 10_000): FrameParser {
   );
 }
 
-test('frames come out as they went in, however the stream is cut', () => {
+test('frames are decoded as they were encoded, however the stream is cut', () => {
   const frames = Buffer.concat([
     encodeFrame(frameType.done, 7, '{"a":"ü"}', ['pay', Buffer.from('load')], 7),
     encodeFrame(frameType.pong, 4_294_967_295, ''),
@@ -36,7 +36,7 @@ test('frames come out as they went in, however the stream is cut', () => {
   }
 });
 
-test('anything that is no frame is a violation', () => {
+test('anything that is not a frame is a violation', () => {
   const good = encodeFrame(frameType.done, 1, '{}');
   const changed = (change: (bytes: Buffer) => void): Buffer => {
     const copy = Buffer.from(good);
@@ -57,7 +57,7 @@ test('anything that is no frame is a violation', () => {
   }
 });
 
-test('a payload is read in parts that must fit exactly', () => {
+test('a payload is read in parts whose lengths must match exactly', () => {
   const reader = new PayloadReader(Buffer.from('abcd'));
   assert.equal(reader.text(2), 'ab');
   assert.equal(reader.optionalText(-1), undefined);

@@ -1,47 +1,47 @@
 import type { BundleFormat } from '#storage/tables/component-tables.ts';
 import type { SendKind } from '#storage/tables/workflow-tables.ts';
 /**
- * The language between the service and a sandboxed process, on descriptor 3. Both ends use this file.
+ * The protocol between the service and a sandboxed process, on descriptor 3. Both ends use this file.
  *
  *   u32 length of the rest, u8 type, u32 call id, u32 header length, header (JSON), payload (raw bytes)
  *
- * Headers are small and of fixed shape; everything a component made (events, values, texts) travels in the
- * payload as bytes whose lengths stand in the header, so that the service never parses what user code wrote.
- * Node's own IPC is not used: one malformed line on it throws inside the parent.
+ * Headers are small and of fixed shape. Everything that a component made (events, values, texts) travels in the payload as bytes whose
+ * lengths stand in the header, so the service never parses what user code wrote. Node's own IPC is not used, because one malformed line
+ * on it throws inside the parent.
  */
 export const frameType = {
-  /** service → process: what is behind `/tmp`, limits, extra certificates. */
+  /** service → process: limits, extra certificates, and the folder or memory behind `/tmp`. */
   init: 1,
-  /** service → process: one bundle, once and by a name. */
+  /** service → process: one bundle, sent once with its name. */
   load: 2,
-  /** service → process: run, a hook, a step, additionalProps, eventNames, options, describe, or the self-test's probe. */
+  /** service → process: run, a hook, a step, additionalProps, eventNames, options, describe, or the probe of the self-test. */
   call: 3,
   ping: 4,
   /** service → process: the answer to a `hostCall`. */
   answer: 5,
-  /** service → process: the folder that was `/tmp` of a run is not needed any more. */
+  /** service → process: the folder that was `/tmp` of a run is no longer needed. */
   release: 6,
-  /** service → process: bundles that are not needed any more. */
+  /** service → process: bundles that are no longer needed. */
   unload: 7,
   /** process → service */
   ready: 16,
-  /** The process has read a call and is about to run it; sent when the call asked for it. */
+  /** The process has read a call and is about to run it. Sent when the call asks for this confirmation. */
   started: 18,
   /** Events, db writes and log lines of a call that is still running. */
   effects: 19,
   respond: 20,
-  /** A call or a load ended; carries its last effects and its result or error. */
+  /** A call or a load has ended, with its last effects and its result or error. */
   done: 21,
-  /** An error no call caught. Call id 0: it belongs to none that runs. */
+  /** An error that no call caught. Call ID 0: it belongs to no running call. */
   uncaught: 22,
   pong: 23,
   /** Code of a call calls the host. */
   hostCall: 24,
-  /** A step asks for its deadline to begin anew. */
+  /** A step asks for a new deadline. */
   refresh: 25,
-  /** The code of this call ends the process. Call id 0: of one that has ended, of the deployment that the header names. */
+  /** The code of this call ends the process. Call ID 0: the call has ended, and the header names its deployment. */
   exiting: 26,
-  /** Code that was unloaded left something behind that goes on: the process is to be replaced. */
+  /** Code that was unloaded left something behind that still runs, so the process has to be replaced. */
   leftover: 27,
 } as const;
 
@@ -50,50 +50,50 @@ export type FrameType = (typeof frameType)[keyof typeof frameType];
 export const toSandboxTypes: ReadonlySet<number> = new Set([1, 2, 3, 4, 5, 6, 7]);
 export const fromSandboxTypes: ReadonlySet<number> = new Set([16, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27]);
 
-/** Longest header; what fills one (event ids, summaries, db keys) is capped so that this is never reached. */
+/** Maximum length of a header. Its parts (event IDs, summaries, db keys) are limited so that no valid header is longer. */
 export const headerBytesMax = 512 * 1024;
-/** Longest frame towards the process: a bundle. */
+/** Maximum length of a frame to the process: a bundle. */
 export const toSandboxFrameBytesMax = 128 * 1024 * 1024;
-/** Longest frame from the process: all the events of a call and its result at once. */
+/** Maximum length of a frame from the process: all events of a call and its result. */
 export const fromSandboxFrameBytesMax = 16 * 1024 * 1024;
 
-/** Asks of one call, and of all calls of a process, that wait for an answer at a time; the rest wait in the process. */
+/** Maximum host calls of one call, and of all calls of a process, without an answer yet. Further ones wait in the process. */
 export const hostCallsPerCallMax = 16;
 export const hostCallsPerProcessMax = 64;
-/** JSON of the header of a host call or an answer, and the body of either. */
+/** Maximum size of a host call's or an answer's header as JSON, and of the body of either. */
 export const hostCallHeaderBytesMax = 64 * 1024;
 export const hostCallBodyBytesMax = 1024 * 1024;
-/** How many times its deadline a step may run, by asking for a new one. */
+/** Maximum run time of a step that asks for new deadlines, as a multiple of its deadline. */
 export const refreshedDeadlinesMax = 10;
-/** Characters of the reason of an exit; JSON of the context of a rerun. */
+/** Maximum characters of the reason of an exit, and of the JSON of a rerun's context. */
 export const exitReasonCharactersMax = 4096;
 export const rerunContextBytesMax = 512 * 1024;
 export const rerunsMax = 1000;
-/** `$.flow.delay`, `suspend` and `rerun`. */
+/** Maximum wait of `$.flow.delay`, `suspend` and `rerun`. */
 export const waitMsMax = 365 * 24 * 3_600_000;
-/** `$.send.*` of one call, and their JSON together. */
+/** Maximum calls of `$.send.*` in one call, and maximum size of their JSON together. */
 export const sendsMax = 100;
 export const sendBytesMax = 512 * 1024;
-/** JSON of all the props of a step as they are told. */
+/** Maximum size of the JSON of all reported props of a step. */
 export const inputBytesMax = 1024 * 1024;
 
-/** Lengths are bytes in the payload, in the order of this type; -1 means absent. */
+/** Lengths are bytes in the payload, in the order of this type. -1 means absent. */
 export interface CallHeader {
   kind: 'run' | 'hook' | 'step' | 'additionalProps' | 'eventNames' | 'options' | 'describe';
   hook?: string;
-  /** The bundle that is called. */
+  /** Name of the bundle to call. */
   module: string;
-  /** Answer with `started` before running. */
+  /** Set when the process has to answer with `started` before it runs the call. */
   ack?: 1;
   event: number;
   step?: StepHeader;
-  /** Length of `[prop values, dynamic definitions]` when that changed since the last call; else -1, the last one holds. */
+  /** Length of `[prop values, dynamic definitions]` when these have changed since the last call. -1: the last ones apply. */
   props: number;
   /** Length of the JSON of the db's `[key, length of its value][]`, followed by the values; -1 for an empty db. */
   db: number;
 }
 
-/** Of a call of kind `step`. Its two texts come first in the payload. */
+/** Present for a call of kind `step`. Its two texts come first in the payload. */
 export interface StepHeader {
   steps: number;
   context: number;
@@ -101,43 +101,43 @@ export interface StepHeader {
   cancelUrl: string;
   scratch: string;
   deadlineMs: number;
-  /** It is the step of no workflow. */
+  /** Set when the step belongs to no workflow. */
   byItself?: true;
 }
 
 export interface ProbeRequest {
-  /** A file of the machine that everybody there may read. */
+  /** A file of the machine that every user there may read. */
   hostFile: string;
-  /** Try the ways out as well. */
+  /** Present when the process also tries the attacks. */
   attacks?: AttackTargets;
-  /** Try only these, and before anything that is refused inside: the process has no permission model. */
+  /** Set when the process has no permission model: it tries only the attacks, before any function is refused inside. */
   bare?: true;
 }
 
-/** What the attacks of the self-test aim at. */
+/** Targets of the self-test's attacks. */
 export interface AttackTargets {
   servicePid: number;
-  /** A file of the machine that everybody there may read, and what is in it. */
+  /** A file of the machine that every user there may read, and its text. */
   canary: string;
   secret: string;
-  /** Where the program is inside. */
+  /** Path of the program inside the sandbox. */
   program: string;
-  /** Somebody listens on this port of 127.0.0.1. */
+  /** A port of 127.0.0.1 with a listening server. */
   port: number;
-  /** How long the race by renaming is tried; absent: 50 ms. */
+  /** Duration of the race by renaming. Absent: 50 ms. */
   renameMs?: number;
 }
 
 export interface InitHeader {
-  /** The folder that is `/tmp`; absent where files are in memory. */
+  /** The folder that is `/tmp`. Absent where files are in memory. */
   scratch?: string;
-  /** Bounds of the files in memory; absent where there is a folder. */
+  /** Limits of the files in memory. Absent where there is a folder. */
   memoryFiles?: { bytesMax: number; filesMax: number };
   /** Folders of packages that it may read. */
   packages?: readonly string[];
-  /** Try what is forbidden and report it with `ready`. */
+  /** Present when the process has to try what is forbidden, and to report it with `ready`. */
   probe?: ProbeRequest;
-  /** Load the clients of HTTP when no code has come for so many ms: the process is started ahead of need. */
+  /** Set for a process that is started ahead of need: it loads the HTTP clients when no code has come for this many ms. */
   prewarmAfterMs?: number;
   limits: {
     logBytesMax: number;
@@ -154,43 +154,43 @@ export interface InitHeader {
 
 export interface LoadHeader {
   deploymentId: string;
-  /** Names what the bundles of one deployment share, environment and `/tmp`. */
+  /** Names the environment and the `/tmp` that the bundles of one deployment share. */
   place: string;
-  /** Names the bundle in the process, and where its code appears to be. */
+  /** Name of the bundle in the process, and in its stack traces. */
   module: string;
-  /** Of a workflow, whose environment tells of the run. */
+  /** Set for a bundle of a workflow, whose environment holds the IDs of the run. */
   isStep?: true;
   format: BundleFormat;
-  /** Imports of packages start from this folder. */
+  /** Folder from which imports of packages start. */
   packages?: string;
-  /** Or from a folder in memory, of this number; the list of its files is that many bytes at the end of the payload, the first time. */
+  /** The same, for a folder in memory with this number. The first time, its list of files is at the end of the payload with this length. */
   packageFiles?: { id: number; listBytes: number };
 }
 
 /**
- * On descriptor 5 a process asks for files of packages, one at a time, waiting for the answer: u32 number of the folder, u32 place
- * of the file in its list. The answer is u32 length and the bytes, or `noPackageFile` alone.
+ * On descriptor 5 a process requests files of packages, one at a time: u32 number of the folder, u32 position of the file in its list. It
+ * waits for the answer: u32 length and the bytes, or `noPackageFile` alone.
  */
 export const packageFileRequestBytes = 8;
 export const noPackageFile = 0xffffffff;
-/** Longest file of a package that a process gets this way. */
+/** Maximum length of a package file that a process gets this way. */
 export const packageFileBytesMax = 64 * 1024 * 1024;
-/** JSON: paths of files below the folder, and their sizes. */
+/** JSON of the files below the folder: path and size of each. */
 export type PackageFileList = readonly (readonly [path: string, bytes: number])[];
 
 /** The first texts of the payload are those of the header and the body of a host call. */
 export interface HostCallHeader {
-  /** Names the host call within its process, from 1 on. */
+  /** Number of the host call in its process, from 1 on. */
   n: number;
   kind: string;
   header: number;
   body: number;
 }
 
-/** The payload is the body of an answer. */
+/** The payload is the body of the answer. */
 export interface AnswerHeader {
   n: number;
-  /** What was answered; absent when it was refused. */
+  /** Header of the answer; absent when the host call was refused. */
   header?: Record<string, unknown>;
   error?: { message: string; code?: string };
 }
@@ -207,10 +207,10 @@ export interface UnloadHeader {
   modules: readonly string[];
 }
 
-/** Its error follows as the lengths of texts, as in `DoneHeader`. */
+/** The lengths of the error's texts follow, as in `DoneHeader`. */
 export interface UncaughtHeader {
   error?: ErrorLengths;
-  /** Whose code it was, as far as that is known. */
+  /** Deployment of the code, as far as it is known. */
   deploymentId?: string;
 }
 
@@ -224,14 +224,14 @@ export interface EffectsHeader {
   db: [key: string, length: number][];
   logs: LogEntry[];
   dropped: number;
-  /** Only of a step: what it sends, after its log lines in the payload. */
+  /** What a step sends. It follows the log lines in the payload. */
   sends?: SendEntry[];
 }
 
 /** `[index in sendKinds, JSON length]` */
 export type SendEntry = [number, number];
 
-/** In an order of its own, and not imported from the table: it is part of the protocol, and of the program beside user code. */
+/** The order here is part of the protocol, and of the program beside user code, so it is not imported from the table. */
 export const sendKinds = ['http', 'email', 's3', 'sse', 'emit'] as const satisfies readonly SendKind[];
 
 /** `[name, message, stack, code]` lengths; code -1 when absent. */
@@ -247,10 +247,10 @@ export interface DoneHeader extends EffectsHeader {
 
 export interface StepDone {
   exports: number;
-  /** -1 when it is not known. */
+  /** -1 when it is unknown. */
   input: number;
   flow?: FlowEntry;
-  /** It used `/tmp`. */
+  /** Set when the step used `/tmp`. */
   scratch?: 1;
 }
 
@@ -275,7 +275,7 @@ export class ProtocolError extends Error {
 
 const prefixBytes = 13;
 
-/** One frame. `payloadBytes` is the sum of the byte lengths of `payload`, which the caller knows already. */
+/** Encodes one frame. `payloadBytes` is the total length of `payload`, which the caller knows. */
 export function encodeFrame(
   type: FrameType,
   callId: number,
@@ -303,15 +303,15 @@ export function encodeFrame(
 
 export type OnFrame = (type: number, callId: number, header: unknown, payload: Buffer) => void;
 
-/** Cuts a byte stream into frames. Throws `ProtocolError` on anything that is not one; then the peer is done for. */
+/** Cuts a byte stream into frames. Throws `ProtocolError` for anything else; no further bytes of that stream are valid. */
 export class FrameParser {
   readonly #types: ReadonlySet<number>;
   readonly #bytesMax: number;
   readonly #onFrame: OnFrame;
-  /** Bytes of a length field that was cut by a chunk boundary. */
+  /** Bytes of a length field that is split between two chunks. */
   readonly #length = Buffer.alloc(4);
   #lengthFilled = 0;
-  /** A frame (without its length field) of which only a part has come. */
+  /** A frame (without its length field) that has arrived only in part. */
   #body: Buffer | undefined;
   #bodyFilled = 0;
 
@@ -380,7 +380,7 @@ export class FrameParser {
   }
 }
 
-/** Takes the parts of a payload one after the other. Throws `ProtocolError` when lengths and payload disagree. */
+/** Reads the parts of a payload in order. Throws `ProtocolError` when lengths and payload disagree. */
 export class PayloadReader {
   readonly #payload: Buffer;
   #at = 0;

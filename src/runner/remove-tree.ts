@@ -2,13 +2,13 @@ import { chmodSync, lstatSync, readdirSync, rmSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** Folders made passable in one removal; more are left to the next try, the walk must not hold the service up. */
+/** Maximum folders made passable in one removal. The next try continues, because the walk blocks the service. */
 const foldersMax = 100_000;
 
 /**
- * Removes a folder that user code wrote in, synchronously. Folders whose rights were taken (`chmod 0`) are given
- * them back first: without, a service that is not root cannot remove what is in them.
- * Only for folders in which no process writes any more. Throws what the file system says when it fails still.
+ * Removes a folder that user code wrote in, synchronously. Folders without permissions (`chmod 0`) are made passable first, because a
+ * service that is not root cannot remove their contents otherwise. Only for folders in which no process writes. Throws the error of the
+ * file system when the removal still fails.
  */
 export function removeTreeSync(folder: string): void {
   try {
@@ -20,7 +20,7 @@ export function removeTreeSync(folder: string): void {
   }
 }
 
-/** The same without holding up the service, but for the rare folder without rights. */
+/** As above, without blocking the service, except for a rare folder without permissions. */
 export async function removeTree(folder: string): Promise<void> {
   try {
     await rm(folder, { recursive: true, force: true, maxRetries: 3 });
@@ -48,7 +48,7 @@ function makePassable(top: string): void {
         if (entry.isDirectory()) folders.push(join(folder, entry.name));
       }
     } catch {
-      // The removal that follows says what is wrong with it.
+      // The removal that follows reports the error.
     }
   }
 }

@@ -1,18 +1,18 @@
 import { residentOverheadMb } from './runner-limits.ts';
 
-/** Threads of Node, of its pool and of native addons; processes cannot be started at all. */
+/** Maximum threads of Node, of its pool and of native addons. Processes cannot be started in any case. */
 const threadsMax = 128;
 const filesOpenMax = 1024;
-/** What the memory of a process may grow in one burst, between two looks at its resident size. */
+/** Maximum growth of a process's memory in one burst, between two looks at its resident size. */
 const burstMb = 256;
-/** Writable memory that Node 26 maps before it runs anything, most of which it never uses. */
+/** Writable memory that Node 26 maps before it runs anything. Most of it is never used. */
 const nodeDataMb = 576;
 
 const mb = 1024 * 1024;
 
 /**
- * What `prlimit` is told before it starts Node. The watch over the resident size comes first; the limit of data bounds what code can take
- * before the next look. `ownUser`: threads are counted by user, so nobody else may have this one.
+ * Arguments for `prlimit`, which starts Node. The watch over the resident size acts first; the data limit bounds growth before the next look.
+ * `ownUser`: no other process runs as this user, so threads, which are counted by user, can be limited.
  */
 export function resourceLimits(options: {
   memoryMb: number;

@@ -10,26 +10,26 @@ import type { RunnerTimer } from './runner-timer.ts';
 import type { SandboxProcess } from './sandbox-process.ts';
 import { memoryFolderUse, scratchBytes } from './scratch-size.ts';
 
-/** Idle processes, sizes of folders and the memory budget are looked at every so many looks. */
+/** Idle processes, sizes of folders and the memory budget are checked on every n-th look. */
 const housekeepingLooks = 10;
 
 interface WatchOptions {
   limits: RunnerLimits;
   pool: ProcessPool;
   homes: Homes;
-  /** Files of user code are memory of its process. */
+  /** True when files of user code are in the memory of its process. */
   inMemory: boolean;
   timer: RunnerTimer;
   logger: Logger;
 }
 
-/** Looks at what processes of user code use, memory, cores and `/tmp`, and ends or slows those that use too much. */
+/** Checks the memory, cores and `/tmp` that processes of user code use, and ends or slows those that use too much. */
 export class ResourceWatch {
   readonly #options: WatchOptions;
   readonly #cpuShares = new CpuShares<SandboxProcess>(availableParallelism());
   #cpuLookAtMs: number;
   readonly #measuring = new Set<SandboxProcess>();
-  /** What was found at the last look: it counts as memory of the process. */
+  /** Sizes at the last look. They count as memory of the process. */
   readonly #memoryFolderBytes = new WeakMap<SandboxProcess, number>();
   #looks = 0;
   readonly stop: () => void;
@@ -40,7 +40,7 @@ export class ResourceWatch {
     this.stop = options.timer.every(options.limits.memoryPollMs, () => this.#look());
   }
 
-  /** An owner got a process, in which no code is yet. */
+  /** Notes that an owner got a process, in which no code is yet. */
   given(process: SandboxProcess, ownerId: string): void {
     const cpuMs = process.pid === undefined ? undefined : processCpuMs(process.pid);
     if (cpuMs !== undefined && this.#cpuShares.begin({ process, ownerId, cpuMs })) process.beGreedy(true);
@@ -56,7 +56,7 @@ export class ResourceWatch {
       this.#options.pool.sawMemory(process, privateBytes);
       process.watch(memory?.residentBytes);
       if (memory !== undefined) this.#options.homes.sawMemory(process, memory.residentBytes);
-      // Every one that has seen user code: also one that loads, describes, or only finishes what it has.
+      // Every process that has had user code is measured, also while it loads, describes, or only finishes its calls.
       if (housekeeping && process.hasCode) void this.#watchScratch(process);
     }
     if (!housekeeping) return;
@@ -76,14 +76,14 @@ export class ResourceWatch {
     const nowMs = this.#options.timer.nowMs();
     for (const { process, isGreedy } of this.#cpuShares.look(looks, nowMs - this.#cpuLookAtMs)) {
       const isDone = process.beGreedy(isGreedy);
-      // Only root may give back what niceness took.
+      // Only root may raise the priority of a process again.
       if (!isDone) this.#options.homes.replace(process);
     }
     this.#cpuLookAtMs = nowMs;
   }
 
   async #watchScratch(process: SandboxProcess): Promise<void> {
-    // There the process itself counts its files, and they are memory of its own.
+    // The process itself counts its files in this case, and they are part of its memory.
     if (this.#options.inMemory) return;
     const folder = scratchFolderOf(process);
     if (this.#measuring.has(process)) return;

@@ -12,12 +12,12 @@ import { must } from '#lib/assert.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { findExecutable, SandboxFolders, startTimeOf } from './sandbox-folders.ts';
 
-/** A service of its own process, started with a descriptor left open; prints one line of JSON. */
+/** Starts a service in its own process, with a descriptor left open. The script prints one line of JSON. */
 function startService(script: string): { first: Promise<unknown>; kill(): void; exited: Promise<void> } {
   const fixtureUrl = new URL('../../test/support/runner-fixture.ts', import.meta.url).href;
   const code = `import { pidTitled, startRunnerFixture, resultOf } from ${JSON.stringify(fixtureUrl)};
     const fixture = await startRunnerFixture(); const say = (value) => console.log(JSON.stringify(value)); ${script}`;
-  // As a careless parent does: descriptor 40 is a file and is not closed on exec.
+  // As a careless parent does: descriptor 40 is a file that stays open in started programs.
   const file = openSync('/etc/passwd', 'r');
   const stdio: ('ignore' | 'pipe' | 'inherit' | number)[] = Array.from({ length: 41 }, () => 'ignore');
   stdio.splice(1, 2, 'pipe', 'inherit');
@@ -39,7 +39,7 @@ function startService(script: string): { first: Promise<unknown>; kill(): void; 
   };
 }
 
-test('a descriptor that the starter of the service left open does not reach user code', async () => {
+test('a descriptor that the parent of the service left open does not reach user code', async () => {
   const service = startService(`
     say(resultOf(await fixture.run("try { return require('fs').fstatSync(40).size; } catch (error) { return error.code; }")));
     await fixture.close();`);
@@ -47,7 +47,7 @@ test('a descriptor that the starter of the service left open does not reach user
   await service.exited;
 });
 
-test('when the service is killed, a spinning component does not go on', {
+test('when the service is killed, a spinning component ends', {
   skip: findExecutable('setpriv') === undefined,
 }, async () => {
   const service = startService(`
@@ -60,7 +60,7 @@ test('when the service is killed, a spinning component does not go on', {
   await rm(folder, { recursive: true, force: true });
 });
 
-test('at start, processes that a dead service left behind are ended, strangers with a reused pid are not', async () => {
+test('at start, processes of a dead service are ended, unrelated processes with a reused pid are not', async () => {
   const base = await mkdtemp(join(tmpdir(), 'millrace-test-'));
   const orphan = spawn('sleep', ['600']);
   const stranger = spawn('sleep', ['600']);
@@ -89,7 +89,7 @@ test('at start, processes that a dead service left behind are ended, strangers w
   }
 });
 
-/** A process whose parent is gone, in the group that the parent led. */
+/** Starts a process whose parent has ended, in the process group that the parent led. */
 async function orphaned(): Promise<{ leader: number; start: string; pid: number }> {
   const shell = spawn('sh', ['-c', 'sleep 600 & echo $!; read line'], { detached: true });
   const leader = shell.pid ?? 0;
@@ -101,7 +101,7 @@ async function orphaned(): Promise<{ leader: number; start: string; pid: number 
   return { leader, start, pid: Number(line) };
 }
 
-test('at start, what outlived the process that started it is ended by its group, a group of strangers is not', async () => {
+test('at start, a process that outlived its parent is ended by its group, a group of unrelated processes is not', async () => {
   const base = await mkdtemp(join(tmpdir(), 'millrace-test-'));
   const ours = await orphaned();
   const strangers = await orphaned();

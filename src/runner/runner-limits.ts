@@ -1,43 +1,43 @@
-/** Every bound of the runner, with its reason. Sizes in bytes, times in ms. */
+/** Every limit of the runner, with its reason. Sizes in bytes, times in ms. */
 export interface RunnerLimits {
   /** Heap of one process; the resident size may exceed it by `residentOverheadMb`. */
   memoryMb: number;
-  /** Console text and lines kept of one call; more is counted and dropped. */
+  /** Console text and lines of one call that are kept. More is counted and dropped. */
   logBytesMax: number;
   logLinesMax: number;
-  /** Events of one call, and the bytes of their JSON together. */
+  /** Events of one call, and the total size of their JSON. */
   emitsMax: number;
   emitBytesMax: number;
-  /** JSON of a component's db: what it had and what it writes, together. */
+  /** JSON of a component's db: the stored entries and the new ones together. */
   dbBytesMax: number;
   /** JSON of a returned value. */
   resultBytesMax: number;
   /** JSON of a component's shape: static options can be long lists. */
   shapeBytesMax: number;
-  /** JSON of the exports of a step, its returned value among them. */
+  /** JSON of the exports of a step, including its returned value. */
   stepExportBytesMax: number;
   /** Body of one `http.respond`. */
   replyBytesMax: number;
-  /** Evaluating a bundle: top-level code that spins or awaits for ever ends here. */
+  /** Deadline for evaluating a bundle, which ends top-level code that spins or awaits forever. */
   loadDeadlineMs: number;
-  /** From spawn to `ready`; slow disks and busy machines included. */
+  /** Deadline from spawn to `ready`, long enough for slow disks and busy machines. */
   bootDeadlineMs: number;
-  /** A process that does not take up a call within this time is stuck in earlier code and is replaced. */
+  /** A process that does not begin a call within this time is blocked by earlier code, and is replaced. */
   unresponsiveMs: number;
-  /** Processes alive at once, whatever they do. One that is warm has 15 MB: a hundred owners fit into the memory budget. */
+  /** Running processes. A warm one has 15 MB, so a hundred owners fit into the memory budget. */
   processesMax: number;
-  /** Private memory of all processes together; above it, and above the share of an owner (process-shares.ts), idle ones end. */
+  /** Private memory of all processes together. Above it, and above the share of an owner (process-shares.ts), idle processes end. */
   memoryBudgetMb: number;
   /** Generic processes kept ready, so that a first call waits 3 ms instead of 90. */
   prewarmed: number;
   /**
-   * One that was not wanted for so long loads the clients of HTTP, which cost the first `fetch` 40 ms. One that is wanted sooner is one of
-   * many that are started now: the machine has better to do.
+   * A process that no call needs for this long loads the HTTP clients, which cost the first `fetch` 40 ms. A process that is needed sooner is one
+   * of many that start now, and the machine has no time for this.
    */
   prewarmAfterMs: number;
-  /** At least this long between two refills: a kill storm must not take the machine from the API. */
+  /** Minimum time between two refills, so that many kills in a row do not take the machine from the API. */
   refillIntervalMs: number;
-  /** After a process failed to start, the next one is tried this much later. */
+  /** Time until the next try after a process failed to start. */
   startRetryMs: number;
   /** Processes that start at the same time. */
   bootingMax: number;
@@ -45,27 +45,27 @@ export interface RunnerLimits {
   waitingMax: number;
   /** How long a call waits for a free process. */
   waitMs: number;
-  /** Calls of one deployment in flight in its process; more are refused. */
+  /** Calls of one deployment in flight in its process. Further ones are refused. */
   callsInFlightMax: number;
-  /** A process is replaced after so many calls, and after so long without any: leaks stay small. */
+  /** A process is replaced after this many calls, and after this idle time, so that leaks stay small. */
   callsMax: number;
   idleMs: number;
-  /** Bytes that wait to be read by a process that goes on asking: far beyond what a healthy one leaves. */
+  /** Bytes that a process has not read while it makes further host calls, far more than a healthy process leaves. */
   hostCallBacklogBytesMax: number;
-  /** Raw bytes on stdout or stderr (console output does not pass there). */
+  /** Raw bytes on stdout or stderr. Console output does not pass there. */
   rawOutputBytesMax: number;
-  /** Files under /tmp of one process. Where they are in memory, half of `memoryMb` at most. */
+  /** Files under /tmp of one process. Where they are in memory, at most half of `memoryMb`. */
   scratchBytesMax: number;
   /**
-   * Connections of one process, and their limits: many deployments share it, and each runs many steps at once (workflows/runs/step-slots.ts),
-   * of which a burst of events must not fail those that would do well one after another.
+   * Connections of one process, and their limits. Many deployments share it, and each runs many steps at a time
+   * (workflows/runs/step-slots.ts). A burst of events must not fail runs that would succeed one after another.
    */
   connectionsMax: number;
-  /** Connections of all processes; absent: half of the descriptors that the service may have. */
+  /** Connections of all processes. Absent: half of the descriptors that the service may have. */
   ownersConnectionsMax?: number;
   connectTimeoutMs: number;
   connectionIdleTimeoutMs: number;
-  /** How often the resident size of running processes is read. */
+  /** Interval at which the resident size of running processes is read. */
   memoryPollMs: number;
 }
 
@@ -104,7 +104,7 @@ export const defaultRunnerLimits: RunnerLimits = {
   memoryPollMs: 100,
 };
 
-/** Half of what the machine has, but not less than the default: it is no more than a bound where that is smaller. */
+/** Half of the machine's memory, at least the default. On a smaller machine it is only an upper limit. */
 export function memoryBudgetMbOf(machineBytes: number): number {
   return Math.max(defaultRunnerLimits.memoryBudgetMb, Math.floor(machineBytes / 2 / 1024 / 1024));
 }
@@ -112,10 +112,10 @@ export function memoryBudgetMbOf(machineBytes: number): number {
 /** Files, folders and links under /tmp of one process. */
 export const scratchFilesMax = 20_000;
 
-/** Files in memory leave the other half of it to the code. */
+/** Maximum size of files in memory, which leave half of the memory to the code. */
 export function memoryFilesBytesMax(limits: Pick<RunnerLimits, 'scratchBytesMax' | 'memoryMb'>): number {
   return Math.min(limits.scratchBytesMax, (limits.memoryMb * 1024 * 1024) / 2);
 }
 
-/** What a bare process maps (node itself, its libraries) on top of the heap it is allowed. */
+/** Memory that a process without user code maps (Node and its libraries) in addition to its heap limit. */
 export const residentOverheadMb = 96;

@@ -1,10 +1,10 @@
-/** The time that deadlines of calls and the watch over processes go by: an argument, so that tests decide when it passes. */
+/** The time for deadlines of calls and for the watch over processes. It is an argument, so that tests control it. */
 export interface RunnerTimer {
-  /** Milliseconds since some moment. */
+  /** Milliseconds since an arbitrary moment. */
   nowMs(): number;
-  /** Calls `callback` once after `ms`; the returned function prevents it. */
+  /** Calls `callback` once after `ms`. The returned function prevents it. */
   after(ms: number, callback: () => void): () => void;
-  /** Calls `callback` every `ms` until the returned function is called; keeps no process alive. */
+  /** Calls `callback` every `ms` until the returned function is called. Keeps no process alive. */
   every(ms: number, callback: () => void): () => void;
 }
 

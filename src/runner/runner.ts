@@ -4,60 +4,60 @@ import type { KernelPrograms, SandboxLevel } from './confinement.ts';
 import type { ShareCounts, ShareResource } from './share-records.ts';
 
 /**
- * Where user code runs. Promises:
- * - the outcome of a call is a value; a call never rejects because of what user code did;
+ * Runs user code. Promises:
+ * - the outcome of a call is a value; a call never rejects because of user code;
  * - a process serves one trust domain in its life, so one owner; it starts with an empty environment;
- * - the deployments in it have code, environment and `/tmp` of their own; one that ends the process has its own from then on;
- * - code is evaluated once per process; a change of bundle, props or revision evaluates it anew;
+ * - the deployments in it have their own code, environment and `/tmp`; one that ends the process has its own from then on;
+ * - code is evaluated once per process, and again after a change of bundle, props or revision;
  * - calls for one deployment may overlap (a vendor calls the endpoint while `activate` runs);
- * - after `close` no process of ours is left.
+ * - after `close` no process of the runner is left.
  */
 export interface Runner {
-  /** What the kernel level is made of, where that is active: for other processes that need walls. */
+  /** Programs of the kernel level where it is active, for other processes that need walls. */
   readonly kernel?: KernelPrograms;
-  /** Evaluates a bundle in a throw-away process and says what it defines. */
+  /** Evaluates a bundle in a throw-away process and returns what it defines. */
   describe(request: DescribeRequest): Promise<DescribeOutcome>;
   /** Runs a hook, `run`, `additionalProps`, `eventNames` or options of a deployed component on its warm process. */
   call(request: CallRequest, options?: CallOptions): Promise<CallOutcome>;
-  /** Takes a deployment out of its process, and ends one that it has for itself. Calls in flight end as `cancelled`. */
+  /** Takes a deployment out of its process, and ends a process that only it uses. Calls in flight end as `cancelled`. */
   forget(deploymentId: string): Promise<void>;
-  /** Removes the folder that was `/tmp` of calls with this `scratch`, where the deployment's process is still there. */
+  /** Removes the folder that was `/tmp` of calls with this `scratch`, if the deployment's process still runs. */
   releaseScratch(deploymentId: string, scratch: string): void;
   stats(): RunnerStats;
-  /** The processes that have code of deployments, and what was set apart: read when asked. */
+  /** The processes that have code of deployments, and the deployments that were set apart, now. */
   processes(): RunnerProcesses;
   close(): Promise<void>;
 }
 
 export interface Bundle {
-  /** Hex SHA-256 of `code`, and of `packages` where there are some. */
+  /** Hex SHA-256 of `code`, and of `packages` if present. */
   hash: string;
-  /** One JavaScript text, made by components/bundle-component.ts: self-contained but for `packages`. */
+  /** One JavaScript text, made by components/bundle-component.ts. It contains everything except `packages`. */
   code: string;
   format: BundleFormat;
-  /** npm packages that `code` imports from files; absent: they are a part of it. */
+  /** npm packages that `code` imports from files. Absent: they are a part of it. */
   packages?: BundlePackages;
 }
 
 export interface BundlePackages {
-  /** Who built the bundle: files are shared by nobody else. */
+  /** Owner that built the bundle. No other owner shares its files. */
   ownerId: string;
   /** Text of a package-lock.json. */
   lockfile: string;
 }
 
-/** Packages as files, ready to be read by a process. */
+/** Packages as files that a process can read. */
 export interface OpenPackages {
-  /** Has `node_modules`. */
+  /** The folder, which has `node_modules`. */
   folder: string;
-  /** Called when no process reads them any more. */
+  /** Called when no process reads them. */
   release: () => void;
 }
 
 export interface PackageSource {
-  /** Where they are, now or later. Rejects with what a person can read, as `open` does. */
+  /** Returns their folder, which may not exist yet. Rejects with a message for users, as `open` does. */
   folderOf(packages: BundlePackages): Promise<string>;
-  /** Makes sure that they are there. */
+  /** Installs them if necessary. */
   open(packages: BundlePackages): Promise<OpenPackages>;
 }
 
@@ -71,55 +71,55 @@ export type DescribeOutcome =
   | { status: Exclude<CallOutcome['status'], 'finished'>; error: UserCodeError; logs: LogLine[] };
 
 export interface CallRequest {
-  /** dc_…, p_… or of a deployment that is only tried. */
+  /** dc_…, p_…, or the ID of a deployment that is only tried. */
   deploymentId: string;
   ownerId: string;
-  /** Code of the same owner shares processes where this is the same too (trust-domain.ts). Absent: it uses no accounts of others. */
+  /** Code of the same owner shares processes where this is the same too (trust-domain.ts). Absent: it uses no accounts of other users. */
   trustDomain?: string;
-  /** The deployment asked for a process of its own. */
+  /** True: the deployment asked for a process of its own. */
   isolated?: boolean;
   bundle: Bundle;
   /**
-   * Names one of several bundles of the deployment (the step id of a workflow's step): each is evaluated once in a process, and has
-   * props of its own. Absent: the deployment is one bundle.
+   * Names one of several bundles of the deployment (the step ID of a workflow's step). Each is evaluated once in a process, and has its own
+   * props. Absent: the deployment is one bundle.
    */
   module?: string;
-  /** In a process of its own, which ends with the call: whatever happens to it is this call's doing. */
+  /** Set when the call runs in its own process, which ends with it, so that only this call can be to blame for its end. */
   alone?: true;
-  /** All `packages` of its bundles, where it has several; the same for all calls of a revision. */
+  /** `packages` of all bundles of the deployment, where it has several. The same for all calls of a revision. */
   packages?: readonly BundlePackages[];
-  /** Memory of the process in MB, where it is not the default; the same for all calls of a revision. */
+  /** Memory of the process in MB, if it is not the default. The same for all calls of a revision. */
   memoryMb?: number;
-  /** Grows whenever code, props or credentials changed: for another revision the code is evaluated anew. */
+  /** Increases whenever code, props or credentials change. Code is evaluated again for another revision. */
   revision: number | string;
   call: UserCall;
   /**
-   * What `this.<prop>` is made from, by prop name: app props `{ $auth: {…} }` (or `{}` for apps without auth),
-   * http props `{ endpoint }`, timers `{ intervalSeconds }` or `{ cron, timezone }`, everything else the value itself.
+   * Values behind `this.<prop>`, by prop name: app props `{ $auth: {…} }` (or `{}` for apps without auth), http props `{ endpoint }`, timers
+   * `{ intervalSeconds }` or `{ cron, timezone }`, everything else the value itself.
    */
   props: Record<string, unknown>;
-  /** Definitions that came from additionalProps, by name, as JSON; merged over the static ones. */
+  /** Definitions from additionalProps, by name, as JSON. They are merged over the static ones. */
   dynamicProps?: Record<string, unknown>;
   /** Component db at the start of the call: JSON text by key. */
   db: Record<string, string>;
-  /** Wall clock for this call. */
+  /** Wall-clock limit for this call. */
   deadlineMs: number;
 }
 
 export type UserCall =
   | { kind: 'hook'; hook: 'deploy' | 'activate' | 'deactivate' }
-  /** `event` is JSON text (absent: undefined). A component without `run` emits the event it was given. */
+  /** `event` is JSON text (absent: undefined). A component without `run` emits the event that it was given. */
   | { kind: 'run'; event?: string }
-  /** Result: JSON text of a `ComponentShape`, as `describe` gives it, of code beside other code. */
+  /** Result: JSON text of a `ComponentShape`, as from `describe`, for code that shares a process. */
   | { kind: 'describe' }
   | StepCall
   /** Result: JSON of `{ props: {…definitions returned}, previous: {…the argument after in-place changes} }`. */
   | { kind: 'additionalProps'; previous: Record<string, unknown> }
-  /** Result: JSON of what `eventNames` of each apphook prop say, by prop (null: nothing). `previous`: all definitions. */
+  /** Result: JSON of the answers of `eventNames` of each apphook prop, by prop (null: no names). `previous`: all definitions. */
   | { kind: 'eventNames'; previous: Record<string, unknown> }
   | OptionsCall;
 
-/** What a prop can be given. Result: JSON of what its `options` answered, as it is; absent for undefined. */
+/** Options for the value of a prop. Result: JSON of what its `options` returned, unchanged; absent for undefined. */
 export interface OptionsCall {
   kind: 'options';
   prop: string;
@@ -128,7 +128,7 @@ export interface OptionsCall {
   /** The `context` of the page before; empty at first. */
   prevContext: Record<string, unknown>;
   query: string;
-  /** Present: the prop is one of additionalProps, which is called with these definitions first. */
+  /** Present when the prop comes from additionalProps, which is called with these definitions first. */
   previous?: Record<string, unknown>;
 }
 
@@ -139,23 +139,20 @@ export interface StepCall {
   steps: string;
   /** JSON text of an object: `$.context` without `deadline`, which the process adds. */
   context: string;
-  /** What `$.flow.suspend`, `delay` and `rerun` answer. */
+  /** URL that `$.flow.suspend`, `delay` and `rerun` return. */
   resumeUrl: string;
   cancelUrl: string;
-  /** Names the folder that `/tmp` is for this call: the id of the run, so that its steps share files and runs do not. */
+  /** Name of the folder that is `/tmp` for this call: the ID of the run. Steps of a run share files, runs do not. */
   scratch: string;
-  /**
-   * It is the step of no workflow: its props are taken as they are, `$.flow` cannot wait, and there is nobody to emit or
-   * stream to.
-   */
+  /** Set when the step belongs to no workflow: its props are not evaluated, `$.flow` cannot wait, and it cannot emit or stream. */
   byItself?: true;
 }
 
-/** A call from the sandbox to the host while a call goes on: data stores, files, other workflows. */
+/** A call from the sandbox to the host while its code runs: data stores, files, other workflows. */
 export interface HostCall {
   /** `data_store` | `file` | `trigger_workflow` */
   kind: string;
-  /** An object of JSON, at most 64 KB; written by user code, so to be checked like a request. */
+  /** JSON object, at most 64 KB. User code wrote it, so it is checked like a request. */
   header: Record<string, unknown>;
   /** At most 1 MB. */
   body: Buffer;
@@ -169,9 +166,9 @@ export interface HostCallAnswer {
 export interface CallOptions {
   /** Called at the first `http.respond` of this call (of a step: `$.respond`), before the call has ended. */
   onRespond?: (reply: HttpReply) => void;
-  /** Called when a connection that the code of this call asked for cannot be made; of which call it is, the process says. */
+  /** Called when a connection of this call's code cannot be made. The process names the call. */
   onRefused?: () => void;
-  /** Answers a host call; what it rejects with (a CallerError: its message) is thrown at the code that made it. */
+  /** Answers a host call. A rejection is thrown in the code that made it (of a CallerError, the message). */
   onHostCall?: (hostCall: HostCall) => Promise<HostCallAnswer>;
   signal?: AbortSignal;
 }
@@ -180,22 +177,22 @@ export const processStates = ['idle', 'busy', 'blocked', 'leaving'] as const;
 
 /** A process with code of deployments. */
 export interface RunnerProcess {
-  /** Undefined until it is known. */
+  /** Undefined until the process has started. */
   pid: number | undefined;
   ownerId: string;
-  /** Other deployments of its trust domain may come to it. */
+  /** True: other deployments of its trust domain may use it. */
   isShared: boolean;
-  /** `blocked`: calls are in it, and it gives no sign of life. `leaving`: it takes no further calls. */
+  /** `blocked`: it has calls and gives no sign of life. `leaving`: it accepts no further calls. */
   state: (typeof processStates)[number];
   deploymentIds: string[];
   calls: number;
-  /** Resident memory in bytes; undefined where the system does not say. */
+  /** Resident memory in bytes; undefined where the system does not report it. */
   memoryBytes: number | undefined;
   /** Epoch ms. */
   startedAtMs: number;
 }
 
-/** A deployment that has a process of its own since its code ended one that others shared. */
+/** A deployment that has a process of its own because its code ended a shared one. */
 export interface SetApartDeployment {
   deploymentId: string;
   ownerId: string;
@@ -205,19 +202,19 @@ export interface SetApartDeployment {
   atMs: number;
 }
 
-/** What an owner has of all processes, and how often its share was not enough. */
+/** The use of processes by an owner, and how often its share was not enough. */
 export interface OwnerShare {
   ownerId: string;
   processes: number;
-  /** Private memory of them, when it was looked at last. */
+  /** Private memory of its processes at the last look. */
   memoryBytes: number;
-  /** Calls that waited for a process, and those that got none, because of the share, since the start. */
+  /** Numbers of calls that waited for a process, and that got none, because of the share, since the start. */
   delayed: number;
   refused: number;
 }
 
 export interface RunnerProcesses {
-  /** Bounds of all processes of the node together. */
+  /** Limits of all processes of the node together. */
   processesMax: number;
   memoryBytesMax: number;
   processes: RunnerProcess[];
@@ -227,20 +224,20 @@ export interface RunnerProcesses {
 
 export interface RunnerStats {
   level: SandboxLevel;
-  /** Each process runs as a user of its own. */
+  /** True: each process runs as a user of its own. */
   ownUsers: boolean;
-  /** Code may load the native addons of its packages. */
+  /** True: code may load the native addons of its packages. */
   addons: boolean;
-  /** Why it is not the kernel level, where that was tried. */
+  /** The reason why the kernel level is not used, where it was tried. */
   notKernel?: string;
-  /** Processes that have code of deployments, and how many deployments have theirs in one. */
+  /** Number of processes that have code of deployments, and of the deployments that have code in one. */
   warm: number;
   deployments: number;
-  /** Deployments with a process of their own because of what their code did. */
+  /** Number of deployments with a process of their own because of what their code did. */
   setApart: number;
   prewarmed: number;
   calls: number;
   kills: number;
-  /** What waited or was refused because its owner had its share, since the start. */
+  /** Numbers of calls and connections that were delayed or refused because of an owner's share, since the start. */
   shares: Readonly<Record<ShareResource, Readonly<ShareCounts>>>;
 }

@@ -9,7 +9,7 @@ import { SandboxFolders } from './sandbox-folders.ts';
 const nobody = 65_534;
 const isRoot = process.getuid?.() === 0;
 
-/** Runs as a user that the rights of files hold for, in a folder that everybody may write in; root passes them all. */
+/** Runs as a user to whom file permissions apply, in a folder that every user may write in. Root ignores permissions. */
 async function unprivileged(work: (folder: string) => Promise<void>): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'millrace-test-'));
   await chmod(folder, 0o777);
@@ -22,7 +22,7 @@ async function unprivileged(work: (folder: string) => Promise<void>): Promise<vo
   }
 }
 
-/** What a component leaves that takes the rights from its own folders. */
+/** Makes what a component leaves that removes the permissions of its own folders. */
 async function makeImpassable(scratch: string): Promise<void> {
   await mkdir(join(scratch, 'a', 'b'), { recursive: true });
   await writeFile(join(scratch, 'a', 'b', 'c'), '');
@@ -30,7 +30,7 @@ async function makeImpassable(scratch: string): Promise<void> {
   await chmod(join(scratch, 'a'), 0);
 }
 
-test('folders that user code made impassable are removed at the end of a process, at stop and at start', async () => {
+test('folders that user code made impassable are removed when a process ends, and when the service stops and starts', async () => {
   await unprivileged(async (top) => {
     const base = join(top, 'base');
     const left = join(base, 'run-1999999999-5');
@@ -50,7 +50,7 @@ test('folders that user code made impassable are removed at the end of a process
   });
 });
 
-test('a folder that cannot be removed keeps no service from starting and stopping', {
+test('a folder that cannot be removed prevents no start or stop of the service', {
   skip: !isRoot && 'needs files of another user',
 }, async () => {
   await unprivileged(async (top) => {

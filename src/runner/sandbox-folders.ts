@@ -20,17 +20,17 @@ import { removeTree, removeTreeSync } from './remove-tree.ts';
 const processesFolder = 'processes';
 
 /**
- * Folders of the runner: `<base>/program` holds the program, `<base>/run-<pid>-<start>` what belongs to one running
- * service: `processes` with an empty file for each of its processes, and one scratch folder for each. What a dead service left is cleared at start.
- * What cannot be cleared is told to `onLeftOver` and stays: user code decides what is in a scratch folder, and must
- * not be able to keep a service from starting or stopping.
+ * Folders of the runner. `<base>/program` holds the program. `<base>/run-<pid>-<start>` belongs to one running service: `processes` with an empty
+ * file for each of its processes, and one scratch folder for each. The folders of a dead service are removed at start. A folder that cannot be
+ * removed is reported to `onLeftOver` and stays: user code decides what is in a scratch folder, and must not be able to prevent a start or
+ * stop of the service.
  */
 export class SandboxFolders {
   readonly program: string;
   readonly #base: string;
   readonly #temporary: boolean;
   readonly #run: string;
-  /** Of living processes, the names in their list. */
+  /** Names of living processes in the list, by pid. */
   readonly #alive = new Map<number, string>();
   readonly #onLeftOver: (folder: string, error: unknown) => void;
   #count = 0;
@@ -48,11 +48,11 @@ export class SandboxFolders {
     reapLeftovers(base, onLeftOver);
     for (const folder of [base, this.program, this.#run]) mkdirSync(folder, { recursive: true, mode: 0o711 });
     mkdirSync(join(this.#run, processesFolder), { recursive: true, mode: 0o700 });
-    // The umask may have taken what a distinct uid needs: passing through, not listing.
+    // The umask may have removed the permission that another user needs: to pass through the folder, not to list it.
     for (const folder of [this.program, this.#run]) chmodSync(folder, 0o711);
   }
 
-  /** A new, empty folder that only `uid` may enter. */
+  /** Creates an empty folder that only `uid` may enter. */
   newScratch(uid: number | undefined): string {
     this.#count += 1;
     const folder = join(this.#run, `scratch-${this.#count}`);
@@ -66,8 +66,8 @@ export class SandboxFolders {
   }
 
   /**
-   * Written before a process does anything, so that a crash of the service leaves none unknown. A file for each: a list that is replaced as a
-   * whole waits for the disk on some file systems, and all calls with it.
+   * Records a process before it does anything, so that it is known after a crash of the service. Each process has its own file: on some file
+   * systems, the replacement of one list would wait for the disk, and all calls with it.
    */
   processStarted(pid: number): void {
     const name = `${pid}-${startTimeOf(pid) ?? ''}`;
@@ -84,7 +84,7 @@ export class SandboxFolders {
     }
   }
 
-  /** Removes what belonged to this run; of a base under the system's temporary folder everything, with the last service. */
+  /** Removes the folders of this run. If the base is under the system's temporary folder, the last service removes it too. */
   remove(): void {
     try {
       removeTreeSync(this.#run);
@@ -96,7 +96,7 @@ export class SandboxFolders {
   }
 }
 
-/** Kills the processes of services that are gone (a crash leaves them running) and removes their folders. */
+/** Kills the processes of services that have ended (after a crash they still run) and removes their folders. */
 function reapLeftovers(base: string, onLeftOver: (folder: string, error: unknown) => void): void {
   let names: string[];
   try {
@@ -120,19 +120,19 @@ function reapLeftovers(base: string, onLeftOver: (folder: string, error: unknown
   }
 }
 
-/** Ends a process of a dead service, and of its group what has outlived it. */
+/** Ends a process of a dead service, and those of its process group that have outlived it. */
 function endLeftover(pid: number, start: string): void {
-  // The start time tells our processes from strangers that got the same number.
+  // The start time distinguishes it from an unrelated process with the same pid.
   for (const target of startTimeOf(pid) === start ? [-pid, pid] : leftOfGroup(pid, Number(start))) {
     try {
       process.kill(target, 'SIGKILL');
     } catch {
-      // Gone, or gone in between.
+      // It has ended already.
     }
   }
 }
 
-/** Bubblewrap starts its child at once. */
+/** Bubblewrap starts its child within this time. */
 const groupStartTicksMax = 200;
 
 function leftOfGroup(group: number, start: number): number[] {
@@ -152,7 +152,7 @@ function namesIn(folder: string): string[] {
   }
 }
 
-/** Start time of a living process in clock ticks since boot; undefined for none, for a zombie, and without /proc. */
+/** Start time of a living process in clock ticks since boot. Undefined for no process, for a zombie, and without /proc. */
 export function startTimeOf(pid: number): string | undefined {
   return statOf(pid)?.startTime;
 }
@@ -170,8 +170,8 @@ function statOf(pid: number): { startTime: string | undefined; group: number } |
 }
 
 /**
- * `folder`, or for a root service whose folder other users cannot pass through, a folder of its own under the
- * system's temporary one: the processes run as other users and must reach their program and scratch folder.
+ * Returns `folder`. If the service is root and other users cannot pass through `folder`, returns a folder under the system's temporary one
+ * instead: the processes run as other users, and must reach their program and scratch folder.
  */
 export function reachableBase(folder: string, distinctUsers: boolean): { base: string; temporary: boolean } {
   mkdirSync(folder, { recursive: true, mode: 0o711 });
@@ -180,7 +180,7 @@ export function reachableBase(folder: string, distinctUsers: boolean): { base: s
   const name = `millrace-${createHash('sha256').update(real).digest('hex').slice(0, 16)}`;
   const base = join(realpathSync(tmpdir()), name);
   mkdirSync(base, { recursive: true, mode: 0o711 });
-  // The name can be guessed: whoever made it first could put another program there.
+  // The name can be guessed, so another user may have created the folder, and could replace the program in it.
   const stat = lstatSync(base);
   if (!stat.isDirectory() || stat.uid !== process.getuid?.() || (stat.mode & 0o022) !== 0) {
     throw new Error(`${base} exists and does not belong to this service alone: remove it`);
@@ -189,7 +189,7 @@ export function reachableBase(folder: string, distinctUsers: boolean): { base: s
   return { base, temporary: true };
 }
 
-/** Whether a user without any rights of ours can get to `path`. */
+/** True when a user without any of the service's permissions can reach `path`. */
 export function othersCanReach(path: string): boolean {
   for (let current = path; ; current = dirname(current)) {
     if ((statSync(current).mode & 0o001) === 0) return false;
@@ -197,7 +197,7 @@ export function othersCanReach(path: string): boolean {
   }
 }
 
-/** An executable on the service's own search path. */
+/** Finds an executable on the search path of the service. */
 export function findExecutable(
   name: string,
   searchPath = '/usr/bin:/bin:/usr/sbin:/sbin',
@@ -208,7 +208,7 @@ export function findExecutable(
       accessSync(path, constants.X_OK);
       return path;
     } catch {
-      // Not here.
+      // It is not in this folder.
     }
   }
   return undefined;

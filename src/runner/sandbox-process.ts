@@ -42,56 +42,56 @@ import type { RunnerTimer } from './runner-timer.ts';
 import { SignOfLife } from './sign-of-life.ts';
 import type { SpawnedSandbox } from './spawn-sandbox.ts';
 
-/** A bundle whose packages are there. */
+/** A bundle whose packages are ready. */
 export type LoadableBundle = Pick<Bundle, 'code' | 'format'> & {
-  /** Where the process can read them. */
+  /** Folder in which the process can read them. */
   packagesFolder?: string;
-  /** What the process asks for, where it can read no file. */
+  /** Files that the process requests, where it can read none. */
   packageFiles?: PackageFiles;
 };
 
-/** Where a bundle has its place among others in a process. */
+/** The place of a bundle among the others in a process. */
 export interface ModulePlace {
   deploymentId: string;
   /** Names the environment and the `/tmp` of the deployment in the process. */
   place: string;
-  /** Of a workflow, whose environment tells of the run. */
+  /** True for a bundle of a workflow, whose environment holds the IDs of the run. */
   isStep: boolean;
 }
 
-/** An idle gap after which a process must confirm that it took a call up; in a busy one frames prove it alive. */
+/** After this idle time a process must confirm that it has begun a call. Before, its frames prove that it is responsive. */
 const quietMs = 1;
 const stderrTailCharacters = 4096;
-/** Frames for calls that have ended: normal right after a kill or cancel, an attack in numbers. */
+/** Frames for calls that have ended. They are normal directly after a kill or cancel, and an attack in large numbers. */
 const strayFramesMax = 1000;
-/** Errors of no call that are told of one process; the rest are stray frames. */
+/** Errors that belong to no call and are reported for one process. Further ones only count as stray frames. */
 const unattributedErrorsMax = 10;
-/** Far above an error as the program cuts it. */
+/** Much more than an error has after the program has cut it. */
 const uncaughtBytesMax = 512 * 1024;
-/** From the exit of a process to the end of its streams. */
+/** Maximum time from the exit of a process to the end of its streams. */
 const streamsEndMs = 500;
 
-/** One sandboxed process: sends frames, reads frames, watches, kills. It never throws because of what the process does. */
+/** One sandboxed process: sends and reads frames, checks the process, and kills it. It never throws because of what the process does. */
 export class SandboxProcess {
-  /** The process that runs user code; at the kernel level known once it is ready. */
+  /** The process that runs user code. At the kernel level it is known when the process is ready. */
   pid: number | undefined;
-  /** What the process said when it was ready; undefined when it ended before. */
+  /** The report of the process when it was ready; undefined when it ended before. */
   readonly ready: Promise<Record<string, unknown> | undefined>;
-  /** Resolves when the process is gone and every call has been answered. */
+  /** Resolves when the process has ended and every call has been answered. */
   readonly ended: Promise<void>;
-  /** Called when the last call in flight has ended, and when the process is no longer fit for calls. */
+  /** Called when the last call in flight has ended, and when the process accepts no further calls. */
   onIdle: (() => void) | undefined;
   onFault: (() => void) | undefined;
-  /** Called with an error that no call caught and that belongs to none, and whose code it came from. */
+  /** Called with an error that belongs to no call, and the deployment of its code. */
   onUnattributedError: ((error: UserCodeError, deploymentId: string) => void) | undefined;
-  /** Called when code that calls of this deployment left behind ends the process. */
+  /** Called when code that ended calls of this deployment left behind ends the process. */
   onStrayExit: ((deploymentId: string) => void) | undefined;
-  /** Called when code that was unloaded goes on. */
+  /** Called when code that was unloaded still runs. */
   onLeftover: (() => void) | undefined;
-  /** User code was sent to it. */
+  /** True: user code was sent to it. */
   hasCode = false;
   callsTaken = 0;
-  /** By its timer. */
+  /** Time of its timer. */
   lastUsedAtMs: number;
 
   readonly #sandbox: SpawnedSandbox;
@@ -121,9 +121,9 @@ export class SandboxProcess {
   readonly #modules = new LoadedModules();
   readonly #hostCalls: ProcessHostCalls;
   readonly #packageFiles: PackageFileServer;
-  /** Whose doing the end of the process is; undefined: of one of those in it, or of none. */
+  /** The call that caused the end of the process. Undefined when that is not known, or when no call did. */
   #culprit: PendingCall | undefined;
-  /** It ended by code that no call ran any longer. */
+  /** True when code ended the process whose call had ended. */
   #isStrayExit = false;
 
   constructor(
@@ -184,14 +184,14 @@ export class SandboxProcess {
     void this.ready.then(() => clearTimeout(bootDeadline));
   }
 
-  /** No call is in flight, or about to come. */
+  /** True when no call is in flight or about to come. */
   get idle(): boolean {
     return this.#calls.count === 0 && this.#reservations === 0;
   }
 
   /**
-   * A call comes once its code is evaluated: in between the process is not idle, and is not ended to make room. The returned function
-   * is to be called when the call was made, or will not be.
+   * Reserves the process for a call whose code is being evaluated, so that it is not idle and is not ended to make room. The caller calls the
+   * returned function when the call was made, or will not be made.
    */
   reserve(): () => void {
     this.#reservations += 1;
@@ -218,12 +218,12 @@ export class SandboxProcess {
     return this.#calls.countOf(deploymentId);
   }
 
-  /** Bytes of calls that the process has not read yet. */
+  /** Bytes of calls that the process has not read. */
   get backlogBytes(): number {
     return this.#frames.backlogBytes;
   }
 
-  /** False once it is being ended, or ended: it must get no new call. */
+  /** False when it is ending or has ended, so that it must get no new call. */
   get usable(): boolean {
     return !this.#gone && !this.#retiring && this.#reason === undefined;
   }
@@ -236,7 +236,7 @@ export class SandboxProcess {
     return this.#modules.has(name);
   }
 
-  /** Evaluates a bundle, once: whoever asks for it while that goes on gets the same answer. */
+  /** Evaluates a bundle once. Callers that need it meanwhile share the load. */
   load(name: string, bundle: LoadableBundle, at: ModulePlace): Promise<CallAnswer> {
     this.hasCode = true;
     return this.#modules.load(name, at.deploymentId, () => this.#load(name, bundle, at));
@@ -266,12 +266,12 @@ export class SandboxProcess {
     return answer.promise;
   }
 
-  /** Folders of packages are given when a process starts. */
+  /** True when the process can read this folder of packages. The folders are fixed when it starts. */
   mayRead(packagesFolder: string): boolean {
     return this.#sandbox.mayRead(packagesFolder);
   }
 
-  /** Forgets bundles that no call is in. What their code left behind makes the process one to be replaced. */
+  /** Forgets bundles in which no call runs. If their code has left something behind, the process has to be replaced. */
   unload(names: readonly string[]): void {
     const known = this.#modules.remove(names);
     if (known.length === 0 || !this.usable) return;
@@ -289,7 +289,7 @@ export class SandboxProcess {
     return answer.promise;
   }
 
-  /** Calls a bundle that is loaded. */
+  /** Calls a loaded bundle. */
   call(module: string, request: CallRequest, options: CallOptions = {}): Promise<CallAnswer> {
     this.callsTaken += 1;
     const { deploymentId, deadlineMs } = request;
@@ -322,7 +322,7 @@ export class SandboxProcess {
     return { id, promise: this.#gone ? Promise.resolve(notStarted) : this.#calls.start(id, options) };
   }
 
-  /** Among others, only what keeps the process busy ends it. What waits is answered, and goes on until the others have ended. */
+  /** A deadline ends a shared process only when it is blocked. Otherwise the call is answered, and its code runs until the other calls have ended. */
   #passDeadline(id: number, pending: PendingCall): void {
     const { decided } = pending;
     if (decided === undefined) return;
@@ -330,12 +330,12 @@ export class SandboxProcess {
       this.#abandon(id, pending, decided);
       return;
     }
-    // It may have waited, ready to end, for another one that keeps the process busy.
+    // The call may have been ready to end, and waited for another one that keeps the process busy.
     decided.shared = this.#watchdog.isStuck && this.#calls.count > 1;
     this.kill('deadline', 'a call passed its deadline', pending);
   }
 
-  /** User code cannot be stopped from outside but by ending its process; other calls in it may end first. */
+  /** User code can only be stopped by ending its process. Other calls in it may end first. */
   #cancel(id: number, pending: PendingCall): void {
     const error = serviceError('the call was cancelled', 'cancelled');
     if (this.#calls.count === 1) {
@@ -344,7 +344,7 @@ export class SandboxProcess {
     } else this.#abandon(id, pending, { status: 'cancelled', error });
   }
 
-  /** Answers a call whose code goes on, in a process that takes no more of them. */
+  /** Answers a call whose code still runs, in a process that then accepts no further calls. */
   #abandon(id: number, pending: PendingCall, { status, error }: NonNullable<PendingCall['decided']>): void {
     this.#answer(id, pending, pending.record.end(status, error, this.#calls.elapsedMs(pending)));
     this.retire();
@@ -352,7 +352,7 @@ export class SandboxProcess {
     this.#watchdog.cancelledOneOfSeveral();
   }
 
-  /** Ends the calls of a deployment as cancelled; without others that run, at once. */
+  /** Ends the calls of a deployment as cancelled, and the process immediately if no other call runs in it. */
   forget(deploymentId: string): void {
     const error = serviceError('the deployment was ended', 'forgotten');
     if (this.#calls.countOf(deploymentId) === this.#calls.count) {
@@ -365,20 +365,20 @@ export class SandboxProcess {
   }
 
   /**
-   * Whether the process gives a sign of life within so many ms. One that has no calls does, as far as anybody knows, and
-   * so does one that was heard of just now.
+   * Resolves to true when the process gives a sign of life within so many ms. A process without calls is assumed to be responsive, and so is
+   * one that has just sent a frame.
    */
   responds(withinMs: number): true | Promise<boolean> {
     if (this.#calls.count === 0 || this.#sign.quietForMs <= quietMs) return true;
     return this.#sign.comesWithin(withinMs);
   }
 
-  /** It was asked for a sign of life and has given none since. */
+  /** True when it was asked for a sign of life and has given none since. */
   get isBlocked(): boolean {
     return this.#sign.isMissing;
   }
 
-  /** Takes no more calls, and ends when those in flight have ended. */
+  /** Accepts no further calls, and ends when those in flight have ended. */
   retire(): void {
     this.#retiring = true;
     if (this.idle) this.kill('retired');
@@ -388,7 +388,7 @@ export class SandboxProcess {
     return this.#reason === 'out_of_memory' || this.#reason === 'limit_exceeded';
   }
 
-  /** Ends the process at once. Only SIGKILL: user code can ignore every other signal. */
+  /** Kills the process. Only SIGKILL: user code can ignore every other signal. */
   kill(reason: EndReason, detail = '', culprit?: PendingCall): void {
     if (this.#gone) return;
     if (this.#reason === undefined) {
@@ -404,13 +404,13 @@ export class SandboxProcess {
     return this.#reason;
   }
 
-  /** Called every `memoryPollMs`, while calls are in flight and now and then when none are. */
+  /** Called every `memoryPollMs` while calls are in flight, and less often when none are. */
   watch(residentBytes: number | undefined): void {
     const verdict = this.#watchdog.look(residentBytes);
     if (verdict !== undefined) this.kill(verdict.reason, verdict.detail);
   }
 
-  /** After or among other processes of user code on the cores. False where the system does not allow it, which is a way back. */
+  /** Sets the lower or the usual priority for user code. False where the system does not allow to raise it again. */
   beGreedy(isGreedy: boolean): boolean {
     if (this.pid === undefined || this.#gone) return true;
     const threads = threadsOf(this.pid);
@@ -451,7 +451,7 @@ export class SandboxProcess {
     this.pid = pids.node;
     if (pids.init !== undefined) {
       this.#init = new NamespaceInit(pids.init);
-      // Threads inherit it from who starts them: some may have come before their parent had it.
+      // Threads inherit the niceness of the thread that starts them, and some may have started before it was set.
       for (const thread of threadsOf(pids.node)) beNice(thread);
     }
     this.#ready.resolve(typeof header === 'object' && header !== null ? { ...header } : {});
@@ -529,7 +529,7 @@ export class SandboxProcess {
         return;
       }
       case frameType.done:
-        // The deadline or a limit decided first; the kill is on its way.
+        // The deadline or a limit decided first, and the kill follows.
         if (pending.decided !== undefined || this.#hasPassedLimit) return;
         this.#answer(
           id,
@@ -549,10 +549,10 @@ export class SandboxProcess {
   }
 
   #takeHostCall(id: number, header: unknown, payload: Buffer, onHostCall: CallOptions['onHostCall']): void {
-    // It is being ended, and would not get the answer.
+    // The process is ending, and would not read the answer.
     if (this.#reason !== undefined) return;
     if (this.backlogBytes > this.#limits.hostCallBacklogBytesMax)
-      throw new CapPassedError('the process asks without reading the answers');
+      throw new CapPassedError('the process makes requests to the service without reading the answers');
     this.#hostCalls.take(id, header, payload, onHostCall);
   }
 
@@ -587,9 +587,9 @@ export class SandboxProcess {
       const { error: lengths, deploymentId } = (header ?? {}) as UncaughtHeader;
       const error = readError(lengths, reader);
       reader.end();
-      // Without the error: its texts are the component's, and may hold secrets that only its source knows.
+      // The error itself is not logged: its texts are the component's, and may hold secrets that only its source knows.
       this.#logger.info({ pid: this.pid, callId: id }, 'runner.uncaught-reported');
-      // The harness ended the call itself; a forged frame ends it here.
+      // The harness has ended the call itself. For a forged frame, the call ends here.
       if (pending !== undefined)
         this.#answer(id, pending, pending.record.end('threw', error, this.#calls.elapsedMs(pending)));
       else this.#tellUnattributed(error, deploymentId);
@@ -598,7 +598,7 @@ export class SandboxProcess {
     this.onFault?.();
   }
 
-  /** Of whose code it is, the process may only name somebody who has some in it. */
+  /** Reports an error to the deployment of its code. The process can only name a deployment that has code in it. */
   #tellUnattributed(error: UserCodeError, named: unknown): void {
     const deploymentId = this.#modules.deploymentNamed(named);
     if (deploymentId === undefined) return;
@@ -621,7 +621,7 @@ export class SandboxProcess {
     this.#relay.close();
     for (const stream of Object.values(this.#sandbox.launched.streams)) stream.destroy();
     if (code === null && signal === null && this.#reason === undefined) {
-      // No code is to blame for it.
+      // The launcher has ended, so no code is to blame.
       this.#reason = 'cancelled';
       this.#reasonDetail = 'the service lost the process';
     }
@@ -635,7 +635,7 @@ export class SandboxProcess {
       this.#reasonDetail = `the process ended ${how}`;
       this.#logger.info({ pid: this.pid ?? this.#sandbox.launched.pid, code, signal }, 'runner.exited');
     } else if (this.#reason !== 'retired' && this.#reason !== 'closing') {
-      // Nothing happened to those two: they were no longer needed.
+      // Ends for these two reasons are normal: the process was no longer needed.
       this.#logger.info({ pid: this.pid, reason: this.#reason, detail: this.#reasonDetail }, 'runner.killed');
     }
     this.#ready.resolve(undefined);
@@ -646,7 +646,7 @@ export class SandboxProcess {
   }
 
   #answerAll(): void {
-    // Those that it never took up go to another process, and are to blame for nothing.
+    // Calls that the process never began go to another one, and are to blame for nothing.
     const calls = [...this.#calls.all];
     const started = calls.filter(([, pending]) => pending.unstartedTicks === undefined);
     const end: ProcessEnd = {
@@ -660,19 +660,19 @@ export class SandboxProcess {
     for (const [id, pending] of calls) this.#answer(id, pending, answerAtEnd(pending, end));
   }
 
-  /** The last of what the process wrote to stderr, for people who look for the reason of a failed start. */
+  /** The last output on stderr, which helps to find the reason of a failed start. */
   get stderrTail(): string {
     return this.#stderrTail;
   }
 }
 
-/** Of one thread, which those that it starts inherit. False where the system does not allow it. */
+/** Sets the niceness of one thread, which the threads that it starts inherit. False where the system does not allow it. */
 function beNice(thread: number, value = niceness.usual): boolean {
   try {
     setPriority(thread, value);
     return true;
   } catch (error) {
-    // Otherwise it has ended already; its exit follows.
+    // Any other error means that the thread has ended. The exit of the process follows.
     return (error as { info?: { code?: string } }).info?.code !== 'EACCES';
   }
 }

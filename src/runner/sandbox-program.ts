@@ -1,8 +1,8 @@
 import { ensureProgram } from './program-file.ts';
 
 /**
- * The program that runs in a sandbox, as one CommonJS file without imports, in `folder`: a process that may read
- * nothing else can still start from it. Returns its path.
+ * Makes the program that runs in a sandbox, as one CommonJS file without imports in `folder`, so that a process that may read no other file
+ * can start it. Returns its path.
  */
 export function buildSandboxProgram(folder: string): Promise<string> {
   return ensureProgram(folder, {

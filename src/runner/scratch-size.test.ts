@@ -7,7 +7,7 @@ import { scratchBytes } from './scratch-size.ts';
 
 const block = Buffer.alloc(1024 * 1024, 1);
 
-test('the size of a scratch folder counts files by name, and those removed but still open', async () => {
+test('the size of a scratch folder counts named files, and removed files that are still open', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'millrace-test-'));
   const held = await open(join(folder, 'held'), 'w');
   try {
@@ -24,7 +24,7 @@ test('the size of a scratch folder counts files by name, and those removed but s
   }
 });
 
-test('a folder whose rights were taken to hide what is in it counts as full', async () => {
+test('a folder whose permissions were removed to hide its contents counts as full', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'millrace-test-'));
   const isRoot = process.getuid?.() === 0;
   await chmod(folder, 0o755);

@@ -5,12 +5,12 @@ import { setImmediate } from 'node:timers/promises';
 import { scratchFilesMax } from './runner-limits.ts';
 
 const blockBytes = 512;
-/** Descriptors looked at before the service turns to other work. */
+/** Descriptors that are checked before the service continues with other work. */
 const descriptorsPerTurn = 100;
 
 /**
- * Bytes on disk that one process takes: the files under its folder, and those it removed but holds open. `Infinity`
- * when these are more than anyone should look at, or when user code has made a folder unreadable to hide them.
+ * Disk space that one process uses: the files in its folder, and removed files that it holds open. `Infinity` when there are too many files to
+ * count, or when user code has made a folder unreadable to hide them.
  */
 export async function scratchBytes(folder: string, pid: number | undefined): Promise<number> {
   const [named, unnamed] = await Promise.all([
@@ -21,8 +21,8 @@ export async function scratchBytes(folder: string, pid: number | undefined): Pro
 }
 
 /**
- * What the `/tmp` of a process takes that has one in memory, with files that it removed and holds open; undefined when the process is gone.
- * The size has a limit of its own; bubblewrap sets none for the number of files, each of which takes about a kilobyte of the kernel's memory.
+ * The use of a `/tmp` that is in memory, with removed files that the process holds open. Undefined when the process has ended. The size is
+ * limited, but bubblewrap limits no number of files, each of which takes about a kilobyte of kernel memory.
  */
 export async function memoryFolderUse(pid: number): Promise<{ bytes: number; files: number } | undefined> {
   const found = await statfs(join(`/proc/${pid}/root`, 'tmp')).catch(() => undefined);
@@ -41,7 +41,7 @@ async function folderBytes(folder: string): Promise<number> {
       found = await listFolder(current);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === 'EACCES') return Number.POSITIVE_INFINITY;
-      // Removed in between.
+      // It was removed meanwhile.
       continue;
     }
     for (const entry of found) {
@@ -63,7 +63,7 @@ function listFolder(folder: string) {
   return readdir(folder, { withFileTypes: true });
 }
 
-/** Files without a name live on while a descriptor is open, where no folder shows them. 0 without /proc. */
+/** Size of files without a name. They exist while a descriptor is open, and no folder shows them. 0 without /proc. */
 async function removedOpenBytes(pid: number): Promise<number> {
   const folder = `/proc/${pid}/fd`;
   const descriptors = await readdir(folder).catch(() => []);
@@ -73,13 +73,13 @@ async function removedOpenBytes(pid: number): Promise<number> {
     if (i % descriptorsPerTurn === descriptorsPerTurn - 1) await setImmediate();
     const path = join(folder, descriptor);
     try {
-      // Nothing of /proc waits for a disk, and asking in another thread costs several times as much.
+      // /proc never waits for a disk, and an asynchronous call costs several times as much.
       if (!readlinkSync(path).endsWith(' (deleted)')) continue;
       const { ino, nlink, blocks } = statSync(path);
-      // Several descriptors may hold the same file, and a file may be named so and not be removed.
+      // Several descriptors may hold the same file, and the name of an existing file may end with this too.
       if (nlink === 0) blocksOf.set(ino, blocks);
     } catch {
-      // Closed in between.
+      // It was closed meanwhile.
     }
   }
   return [...blocksOf.values()].reduce((sum, blocks) => sum + blocks * blockBytes, 0);

@@ -10,7 +10,7 @@ before(async () => {
 });
 after(() => fixture.close());
 
-test('the process has limits of the system, which are there before Node is', {
+test('the process has limits of the system, which apply before Node starts', {
   skip: findExecutable('prlimit') === undefined && 'prlimit is not installed',
 }, async () => {
   const pid = resultOf(await fixture.run('return process.pid;'));
@@ -22,7 +22,7 @@ test('the process has limits of the system, which are there before Node is', {
   assert.equal(hard('Max processes') === '128', fixture.runner.stats().ownUsers);
 });
 
-test('the process has no right to any file, not even to its own program', async () => {
+test('the process has no permission for any file, including its own program', async () => {
   const rights = resultOf(
     await fixture.run(
       `const fs = require('fs'); const has = (right, path) => process.permission.has(right, path);

@@ -57,7 +57,7 @@ function run(program: Buffer, { architecture = architectures.x64, number, args =
   assert.fail('the program has no end');
 }
 
-/** What Node needs, with the numbers of both architectures. */
+/** Calls that Node needs, with their numbers for both architectures. */
 const needed: Readonly<Record<string, readonly [number | undefined, number]>> = {
   read: [0, 63],
   write: [1, 64],
@@ -80,7 +80,7 @@ const needed: Readonly<Record<string, readonly [number | undefined, number]>> = 
   sched_setaffinity: [203, 122],
 };
 
-/** Written down once more, from the headers of Linux: a wrong number in the table of the filter would refuse another call. */
+/** Numbers from the headers of Linux, independent of the filter's table: a wrong number there would refuse another call. */
 const mustBeRefused: Readonly<Record<string, readonly [number | undefined, number | undefined]>> = {
   fork: [57, undefined],
   clone: [56, 220],
@@ -154,13 +154,13 @@ for (const [i, architecture] of filterArchitectures.entries()) {
       assert.equal(answerTo(numberOf('ioctl'), 0, 0x5413), 'allowed', 'TIOCGWINSZ');
     });
 
-    test('kills who calls by another architecture', () => {
+    test('kills a process that calls by another architecture', () => {
       const others = Object.entries(architectures).filter(([name]) => name !== architecture);
       for (const [, other] of others)
         assert.equal(run(program, { architecture: other, number: 0 }), 'killed');
     });
 
-    test('no jump leads behind its end', () => {
+    test('no jump leads beyond its end', () => {
       assert.ok(program.length / 8 < 4096, 'as many instructions as the kernel takes');
       for (let number = 0; number < 600; number += 1) answerTo(number);
     });

@@ -1,7 +1,7 @@
 /**
- * The filter of system calls that the kernel level gives a sandboxed process: a classic BPF program that the kernel runs before each call.
- * It refuses what user code has no use for and what exploits of the kernel begin with. It is a deny list: the namespaces are the wall, and the
- * filter makes the surface behind it smaller. The kernel keeps which calls are always allowed, so most calls pass without running it.
+ * The filter of system calls for sandboxed processes at the kernel level: a classic BPF program that the kernel runs before each call. It
+ * refuses calls that user code does not need and that exploits of the kernel begin with. It is a deny list: the namespaces are the wall, and
+ * the filter reduces the attack surface behind it. The kernel remembers which calls are always allowed, so most calls pass without running it.
  */
 
 export const filterArchitectures = ['x64', 'arm64'] as const;
@@ -10,10 +10,10 @@ export type FilterArchitecture = (typeof filterArchitectures)[number];
 /** AUDIT_ARCH_X86_64 and AUDIT_ARCH_AARCH64. */
 const auditArchitecture: Record<FilterArchitecture, number> = { x64: 0xc000003e, arm64: 0xc00000b7 };
 
-/** Fields of `struct seccomp_data`; of arguments the low halves, on machines with the low half first. */
+/** Offsets of the fields of `struct seccomp_data`. Of arguments, the low halves on little-endian machines. */
 const offsetOf = { number: 0, architecture: 4, firstArgument: 16, secondArgument: 24 } as const;
 
-/** Calls of the x32 ABI have this bit; they would have other numbers than those in the table. */
+/** This bit marks calls of the x32 ABI, whose numbers differ from those in the table. */
 const x32Bit = 0x40000000;
 
 const killProcess = 0x80000000;
@@ -22,20 +22,20 @@ const errno = 0x00050000;
 const eperm = errno | 1;
 const enosys = errno | 38;
 
-/** `CLONE_NEW…`: a namespace of one's own has its own root, whose calls reach much more of the kernel. */
+/** `CLONE_NEW…`: in its own namespace a process is root, and its calls reach much more of the kernel. */
 const cloneNewFlags = 0x7e020000;
 const cloneThread = 0x00010000;
 const prSetPdeathsig = 1;
 const ioctlsOfTerminals = { TIOCSTI: 0x5412, TIOCLINUX: 0x541c } as const;
-/** `personality` asks for the present one with this. */
+/** `personality` with this argument only returns the current one. */
 const askPersonality = 0xffffffff;
 
-/** Numbers of calls by architecture; `undefined`: it has no such call. */
+/** Numbers of calls by architecture; `undefined` where the call does not exist. */
 type Numbers = readonly [x64: number | undefined, arm64: number | undefined];
 
-/** Answered with EPERM, whatever the arguments are. */
+/** These calls fail with EPERM, whatever their arguments are. */
 export const refusedCalls: Readonly<Record<string, Numbers>> = {
-  // A second process: it could outlive the first one's limits. Threads are started with `clone`, below.
+  // A second process, which could outlive the limits of the first. Threads are started with `clone`, below.
   ...{ fork: [57, undefined], vfork: [58, undefined], execveat: [322, 281] },
   // Namespaces, roots and mounts.
   ...{ unshare: [272, 97], setns: [308, 268], mount: [165, 40], umount2: [166, 39], pivot_root: [155, 41] },
@@ -46,18 +46,18 @@ export const refusedCalls: Readonly<Record<string, Numbers>> = {
   ...{ ptrace: [101, 117], process_vm_readv: [310, 270], process_vm_writev: [311, 271], kcmp: [312, 272] },
   ...{ pidfd_open: [434, 434], pidfd_getfd: [438, 438], process_madvise: [440, 440] },
   ...{ process_mrelease: [448, 448], move_pages: [279, 239], migrate_pages: [256, 238] },
-  // Sockets: connections go through a descriptor that the process was given.
+  // Sockets. Connections go through a descriptor that the process was given.
   ...{ socket: [41, 198], connect: [42, 203], bind: [49, 200], listen: [50, 201] },
   ...{ accept: [43, 202], accept4: [288, 242] },
-  // Parts of the kernel that exploits like.
+  // Parts of the kernel that many exploits use.
   ...{ bpf: [321, 280], perf_event_open: [298, 241], userfaultfd: [323, 282] },
   ...{ io_uring_setup: [425, 425], io_uring_enter: [426, 426], io_uring_register: [427, 427] },
   ...{ keyctl: [250, 219], add_key: [248, 217], request_key: [249, 218] },
   ...{ fanotify_init: [300, 262], fanotify_mark: [301, 263], modify_ldt: [154, undefined] },
   ...{ vmsplice: [278, 75], splice: [275, 76], tee: [276, 77], lookup_dcookie: [212, 18] },
-  // Files past the tree of files.
+  // Access to files without a path.
   ...{ open_by_handle_at: [304, 265], name_to_handle_at: [303, 264] },
-  // Memory that belongs to no process and no folder, so that nothing counts it.
+  // Memory that belongs to no process and no folder, so that no limit counts it.
   ...{ memfd_create: [319, 279], memfd_secret: [447, 447] },
   ...{ shmget: [29, 194], shmat: [30, 196], shmctl: [31, 195], shmdt: [67, 197] },
   ...{ msgget: [68, 186], msgsnd: [69, 189], msgrcv: [70, 188], msgctl: [71, 187] },
@@ -79,7 +79,7 @@ export const refusedCalls: Readonly<Record<string, Numbers>> = {
   },
 };
 
-/** Decided by their arguments, or answered as a kernel that has no such call. */
+/** Calls that are decided by their arguments, or answered as a kernel without the call does. */
 export const conditionalCalls = {
   clone: [56, 220],
   clone3: [435, 435],
@@ -88,7 +88,7 @@ export const conditionalCalls = {
   ioctl: [16, 29],
 } as const satisfies Record<string, Numbers>;
 
-/** The program as the kernel reads it, which bubblewrap takes from a descriptor. */
+/** Returns the program in the form that the kernel reads. Bubblewrap reads it from a descriptor. */
 export function seccompFilter(architecture: FilterArchitecture): Buffer {
   const numberOf = (numbers: Numbers): number | undefined => numbers[architecture === 'x64' ? 0 : 1];
   const on = (numbers: Numbers, body: readonly Instruction[]): Instruction[] => {
@@ -100,7 +100,7 @@ export function seccompFilter(architecture: FilterArchitecture): Buffer {
     ...jumpUnlessEqualThenReturn(auditArchitecture[architecture], killProcess),
     load(offsetOf.number),
     ...(architecture === 'x64' ? [jumpUnlessAtLeast(x32Bit, 1), give(killProcess)] : []),
-    // The C library starts threads with `clone` then, whose flags can be looked at.
+    // The C library then starts threads with `clone`, whose flags the filter can check.
     ...on(conditionalCalls.clone3, [give(enosys)]),
     ...on(conditionalCalls.clone, [
       load(offsetOf.firstArgument),
@@ -118,7 +118,7 @@ export function seccompFilter(architecture: FilterArchitecture): Buffer {
       give(allow),
       give(eperm),
     ]),
-    // What makes the process end with the service stays as it was set.
+    // The setting that ends the process with the service cannot be changed.
     ...on(conditionalCalls.prctl, [
       load(offsetOf.firstArgument),
       jumpUnlessEqual(prSetPdeathsig, 1),
@@ -138,7 +138,7 @@ export function seccompFilter(architecture: FilterArchitecture): Buffer {
 
 interface Instruction {
   code: number;
-  /** Instructions skipped when the condition holds, and when it does not. */
+  /** Number of instructions to skip when the condition holds, and when it does not. */
   ifTrue: number;
   ifFalse: number;
   value: number;

@@ -5,8 +5,8 @@ import { basename } from 'node:path';
 import type { Confinement } from './confinement.ts';
 
 /**
- * Which walls have been proved by the attacks, on which kernel and by which programs: a file in the data folder. Only what held is kept; what let
- * one through is tried again at each start.
+ * Stores which walls have stood the attacks, with kernel and program versions, in a file of the data folder. Walls that let an attack through
+ * are not stored, so they are tried again at each start.
  */
 export class SelfTestResults {
   readonly #path: string;
@@ -19,13 +19,13 @@ export class SelfTestResults {
     return this.#keys().includes(key);
   }
 
-  /** A folder that cannot be written to costs the attacks at each start. */
+  /** Stores a key. If the folder is not writable, the attacks run at each start. */
   add(key: string): void {
     try {
       const keys = [key, ...this.#keys()].slice(0, keptMax);
       writeFileSync(this.#path, `${JSON.stringify(keys)}\n`, { mode: 0o600 });
     } catch {
-      // As above.
+      // See above.
     }
   }
 
@@ -39,10 +39,10 @@ export class SelfTestResults {
   }
 }
 
-/** Several levels and versions, as they come and go with upgrades. */
+/** Maximum stored results: enough for several levels and versions around upgrades. */
 const keptMax = 8;
 
-/** Changes with everything that the walls depend on. */
+/** A key that changes with everything that the walls depend on. */
 export function selfTestKey(confinement: Confinement, program: string): string {
   const { level, distinctUsers, setpriv, kernel } = confinement;
   const parts = [

@@ -23,7 +23,7 @@ const attacksUrl = new URL('./sandbox/attacks.ts', import.meta.url);
 
 type Options = Partial<Parameters<typeof findConfinement>[0]>;
 
-/** Looks for the strongest confinement as a start does, in a data folder of its own or a given one. */
+/** Finds the strongest confinement as a start does, in a data folder of its own or a given one. */
 async function find(path: string, overrides: Options = {}) {
   const distinctUsers = mayUseDistinctUsers();
   const folders = new SandboxFolders(reachableBase(path, distinctUsers));
@@ -45,7 +45,7 @@ async function find(path: string, overrides: Options = {}) {
 const race = 'files by a folder that is renamed';
 const longestRaceMs = 30_000;
 
-/** Runs the attacks in a process of Node with these flags, and answers which got through; longer each time when a busy machine loses the race. */
+/** Runs the attacks in a Node process with these flags and returns those that succeed. Tries longer each time when a busy machine loses the race. */
 async function attack(folder: string, flags: (scratch: string) => string[]): Promise<string[]> {
   let through: string[] = [];
   for (let renameMs = 50; renameMs < longestRaceMs && !through.includes(race); renameMs *= 2)
@@ -84,7 +84,7 @@ test('without walls every attack of the self-test gets through', async () => {
   assert.deepEqual(await attack(folder.path, () => []), names);
 });
 
-test('with a permission for one folder code reads what is beside it, by renaming', async () => {
+test('with a permission for one folder, code reads a file beside it by renaming', async () => {
   await using folder = await createTempFolder('attacks');
   const through = await attack(folder.path, (scratch) => [
     '--permission',
@@ -95,7 +95,7 @@ test('with a permission for one folder code reads what is beside it, by renaming
   assert.ok(!through.includes('files by path'));
 });
 
-test('the kernel level is taken when no attack gets through, which is tried once for each kernel and version', {
+test('the kernel level is used when no attack succeeds, which is tried once for each kernel and version', {
   skip,
 }, async () => {
   await using folder = await createTempFolder('self-test');
@@ -107,7 +107,7 @@ test('the kernel level is taken when no attack gets through, which is tried once
   const [key, ...others] = JSON.parse(await readFile(results, 'utf8')) as string[];
   assert.match(key ?? '', /^[0-9a-f]{64}$/);
   assert.deepEqual(others, []);
-  // Known: a hole that came meanwhile without a new version is not looked for.
+  // This result is stored: a weakness that comes without a new version is not looked for.
   assert.equal((await find(folder.path, { findPrograms: openFilter })).level, 'kernel');
 });
 
@@ -120,7 +120,7 @@ function openFilter(folder: string): ReturnType<typeof findKernelPrograms> {
   return { ...tools, filter };
 }
 
-test('at the seat belt the attacks are tried as well, and none gets through', async () => {
+test('at the seat belt the attacks are tried as well, and none succeeds', async () => {
   await using folder = await createTempFolder('self-test');
   await chmod(folder.path, 0o711);
   const found = await find(folder.path, { level: 'seat-belt' });

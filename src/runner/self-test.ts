@@ -7,7 +7,7 @@ import type { ProbeRequest } from './protocol.ts';
 import { findExecutable, othersCanReach } from './sandbox-folders.ts';
 import { SelfTestResults, selfTestKey } from './self-test-results.ts';
 
-/** Whether the service is root and other users can reach the node binary. */
+/** True when the service is root and other users can reach the node binary. */
 export function mayUseDistinctUsers(): boolean {
   return getuid?.() === 0 && othersCanReach(process.execPath);
 }
@@ -15,15 +15,15 @@ export function mayUseDistinctUsers(): boolean {
 interface TestOptions extends Omit<PoolOptions, 'confinement' | 'endIdle'> {
   level: 'auto' | 'require' | 'seat-belt' | 'off';
   distinctUsers: boolean;
-  /** Where it is kept what was proved. */
+  /** File with the stored results of earlier self-tests. */
   resultsFile: string;
-  /** For tests of walls with a hole. */
+  /** For tests of walls that let an attack through. */
   findPrograms?: typeof findKernelPrograms;
 }
 
 /**
- * Finds the strongest confinement under which a process starts here, and proves in it that what must be forbidden
- * fails. Looking for programs or versions proves nothing; only trying does. Throws when the proof fails.
+ * Finds the strongest confinement under which a process starts here, and proves in it that forbidden calls fail. Only trying proves it;
+ * looking for programs or versions does not. Throws when the proof fails.
  */
 export async function findConfinement(options: TestOptions): Promise<Confinement> {
   const { level, logger } = options;
@@ -36,7 +36,7 @@ export async function findConfinement(options: TestOptions): Promise<Confinement
     }
     notKernel = found;
     if (level === 'require') throw new KernelLevelMissingError(found);
-    // The start tells the operator which level is active and why; a machine without bubblewrap is no fault.
+    // The start reports the active level and the reason to the operator. A machine without bubblewrap is no fault.
     logger.debug({ reason: found }, 'runner.confinement-refused');
   }
   const confinement = await nodeConfinement(options);
@@ -44,7 +44,7 @@ export async function findConfinement(options: TestOptions): Promise<Confinement
   return notKernel === undefined ? confinement : { ...confinement, notKernel };
 }
 
-/** The operator asked for the kernel level, and the machine does not give it. */
+/** The operator requires the kernel level, and it does not work on this machine. */
 export class KernelLevelMissingError extends Error {
   override name = 'SandboxError';
   constructor(reason: string) {
@@ -54,10 +54,10 @@ export class KernelLevelMissingError extends Error {
   }
 }
 
-/** A text instead says why not. */
+/** Tries the kernel level. A text instead is the reason why it does not work. */
 async function kernelConfinement(options: TestOptions): Promise<Confinement | string> {
   const { distinctUsers, folders } = options;
-  // As root inside it could write what belongs to root in /proc/sys.
+  // As root, code inside could write to files of root in /proc/sys.
   if (getuid?.() === 0 && !distinctUsers)
     return `the service is root, and other users cannot reach ${process.execPath}: install Node where they can, or start the service as a user of its own`;
   const { findPrograms = findKernelPrograms } = options;
@@ -69,7 +69,7 @@ async function kernelConfinement(options: TestOptions): Promise<Confinement | st
   };
   const results = new SelfTestResults(options.resultsFile);
   const key = selfTestKey(confinement, options.program);
-  // Together: one as code has it, and one without Node's permission model, in which the walls stand alone.
+  // One process has the walls that user code has. The other has no permission model, so that the walls are proved alone.
   const [usual, bare] = await Promise.all([
     startProbe(options, confinement),
     results.has(key)
@@ -126,7 +126,7 @@ async function nodeConfinement(options: TestOptions): Promise<Confinement> {
 
 type Started = { ready: true; report: unknown } | { ready: false; reason: string };
 
-/** A process that tries the ways out; `bare`: without Node's permission model. */
+/** Starts a process that tries the attacks. `bare`: without Node's permission model. */
 async function startAttacks(
   options: TestOptions,
   confinement: Confinement,
@@ -151,7 +151,7 @@ async function startProbe(
     if (process instanceof Error) return { ready: false, reason: process.message };
     const said = await process.ready;
     if (said !== undefined) return { ready: true, report: said.report };
-    return { ready: false, reason: process.stderrTail.trim().slice(-500) || 'it ended without a word' };
+    return { ready: false, reason: process.stderrTail.trim().slice(-500) || 'it ended without output' };
   } finally {
     await pool.close();
   }
@@ -167,7 +167,7 @@ function checkReport(report: unknown): void {
   const { readFile, listFolder, connect, environment, ...engine } = (report ?? {}) as Record<string, unknown>;
   const { changeFolder, setFlags, signalService } = engine;
   const found = JSON.stringify(report);
-  // What is not there is not forbidden.
+  // A path that does not exist proves no refusal.
   const areRefused = [readFile, listFolder].every(
     (code) => code === 'ERR_ACCESS_DENIED' || code === 'ENOENT',
   );

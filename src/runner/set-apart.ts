@@ -1,29 +1,29 @@
 import type { CallRequest, SetApartDeployment } from './runner.ts';
 
-/** Far more than a node has deployments that end their processes. Beyond, the one set apart first may share again. */
+/** Far more than the deployments of a node that end their processes. Beyond that, the one set apart first may share again. */
 const rememberedMax = 10_000;
 
 type Code = Pick<CallRequest, 'deploymentId' | 'ownerId' | 'module' | 'bundle' | 'revision'>;
 
 interface Culprit extends SetApartDeployment {
-  /** The code at fault; undefined: some code of this revision. */
+  /** The code at fault. Undefined: some code of this revision. */
   code: { module: string | undefined; hash: string } | undefined;
   revision: number | string;
 }
 
 /**
- * Deployments whose code ended a process that others had code in. From then on each has a process of its own, until that
- * code changes: nobody else pays for it again.
+ * Deployments whose code ended a process that others had code in. Each has a process of its own until that code changes, so that it harms
+ * the others only once.
  */
 export class SetApart {
   readonly #culprits = new Map<string, Culprit>();
 
-  /** The code of this call did it. */
+  /** Sets the deployment of a call apart whose code ended the process. */
   add({ module, bundle, ...rest }: Code, how: { reason: string; atMs: number }): void {
     this.#add({ ...rest, code: { module, hash: bundle.hash } }, how);
   }
 
-  /** Code that calls of the deployment left behind did it; which of it, nobody knows. */
+  /** Sets a deployment apart because code that its ended calls left behind ended the process. It is unknown which code it was. */
   addStray(
     rest: Pick<Code, 'deploymentId' | 'ownerId' | 'revision'>,
     how: { reason: string; atMs: number },
@@ -58,7 +58,7 @@ export class SetApart {
     return !isOther;
   }
 
-  /** The deployment is no more, or begins anew. */
+  /** Removes a deployment that was deleted or starts over. */
   remove(deploymentId: string): void {
     this.#culprits.delete(deploymentId);
   }
@@ -67,7 +67,7 @@ export class SetApart {
     return this.#culprits.size;
   }
 
-  /** The latest first. */
+  /** Lists them, the latest first. */
   list(): SetApartDeployment[] {
     return [...this.#culprits.values()]
       .reverse()

@@ -12,7 +12,7 @@ function recordsAt(time: { nowMs: number }) {
   return { records: new ShareRecords({ logger, nowMs: () => time.nowMs }), logged };
 }
 
-test('what waits or is refused for a share is counted by resource and by owner', () => {
+test('calls that wait or are refused because of a share are counted by resource and by owner', () => {
   const { records } = recordsAt({ nowMs: 0 });
   records.delayed('a', 'processes');
   records.delayed('b', 'memory');

@@ -1,6 +1,6 @@
 import type { Logger } from '#lib/logger.ts';
 
-/** What owners have shares of in the runner. */
+/** Resources of the runner in which each owner has a share. */
 export const shareResources = ['processes', 'memory', 'connections'] as const;
 export type ShareResource = (typeof shareResources)[number];
 
@@ -10,16 +10,16 @@ export interface ShareCounts {
   refused: number;
 }
 
-/** Owners whose counts are kept; beyond it those of the owner who was counted first are dropped. */
+/** Maximum owners with counts. Beyond it, the counts of the owner that was counted first are dropped. */
 const ownersMax = 1_000;
-/** One line of the log for each owner and resource in this time: code that is refused is often tried again at once. */
+/** Minimum time between two log lines for an owner and a resource. Refused code often tries again immediately. */
 const logEveryMs = 60_000;
 
 interface OwnerRecord extends ShareCounts {
   logged: Map<ShareResource, { atMs: number; refused: number }>;
 }
 
-/** What was delayed and refused because an owner has its share, since the start: by resource for metrics, by owner for people. */
+/** Counts what was delayed and refused because of an owner's share, since the start: by resource for metrics, by owner for operators. */
 export class ShareRecords {
   readonly #logger: Logger;
   readonly #nowMs: () => number;

@@ -1,7 +1,7 @@
 import { Deferred } from '#lib/deferred.ts';
 import type { RunnerTimer } from './runner-timer.ts';
 
-/** Whether a process answers: frames of its work tell it, and where none come it is asked. */
+/** Tells whether a process is responsive. Its frames show that; without frames it is asked. */
 export class SignOfLife {
   readonly #timer: RunnerTimer;
   readonly #ask: () => void;
@@ -9,20 +9,20 @@ export class SignOfLife {
   #asked: Deferred<boolean> | undefined;
   #isMissing = false;
 
-  /** `ask` makes the process send a frame, as soon as its code lets it. */
+  /** `ask` makes the process send a frame as soon as its code lets it. */
   constructor(timer: RunnerTimer, ask: () => void) {
     this.#timer = timer;
     this.#ask = ask;
   }
 
-  /** A frame came. */
+  /** Called when a frame has come. */
   heard(): void {
     this.#heardAtMs = this.#timer.nowMs();
     this.#isMissing = false;
     this.#asked?.resolve(true);
   }
 
-  /** The process is gone. */
+  /** Called when the process has ended. */
   end(): void {
     this.#asked?.resolve(false);
   }
@@ -32,12 +32,12 @@ export class SignOfLife {
     return this.#timer.nowMs() - this.#heardAtMs;
   }
 
-  /** It was asked, and has not answered in time or since. */
+  /** True when the process was asked, did not answer in time, and has sent no frame since. */
   get isMissing(): boolean {
     return this.#isMissing;
   }
 
-  /** Resolves to whether it comes within so many ms. All who wait at a time get the answer of the first. */
+  /** Resolves to true when a sign comes within so many ms. Callers that wait at the same time share the answer of the first. */
   comesWithin(ms: number): Promise<boolean> {
     this.#asked ??= this.#begin(ms);
     return this.#asked.promise;

@@ -13,7 +13,7 @@ const setpriv = findExecutable('setpriv');
 const nobodyLeft = async () => new Map<number, number[]>();
 
 describe('the users of sandboxed processes', () => {
-  test('each is used once before any is used again', async () => {
+  test('each user is used once before any is used again', async () => {
     const users = new SlotUsers({
       range: three,
       processesOf: nobodyLeft,
@@ -33,14 +33,14 @@ describe('the users of sandboxed processes', () => {
     await users.close();
   });
 
-  test('there are so many that none is given to a second process, and services begin at different ones', () => {
+  test('there are so many users that none is given to a second process, and services begin at different ones', () => {
     const starts = Array.from({ length: 20 }, () =>
       new SlotUsers({ processesOf: nobodyLeft, onLeft: () => {} }).take(),
     );
     assert.equal(new Set(starts).size, starts.length);
   });
 
-  test('one of whom something is left is not given on', async () => {
+  test('a user with a remaining process is not given to another process', async () => {
     let isLeft = true;
     const looked: number[] = [];
     const users = new SlotUsers({
@@ -61,13 +61,13 @@ describe('the users of sandboxed processes', () => {
     await users.close();
   });
 
-  test('one of whom something comes up again is not given on', async () => {
+  test('a user whose process reappears is not given to another process', async () => {
     const looks = [[], [1], [], []].map((pids) => new Map(pids.length === 0 ? [] : [[70_000, []]]));
     let looked = 0;
     const users = new SlotUsers({
       range: { first: 70_000, last: 70_000 },
       processesOf: async () => {
-        // Given on already by what the looks before found.
+        // After these looks the user is free.
         if (looked < looks.length) assert.equal(users.take(), undefined);
         return looks[looked++] ?? new Map();
       },
@@ -86,7 +86,7 @@ describe('the users of sandboxed processes', () => {
     const users = new SlotUsers({ onLeft: () => {} });
     const user = users.take();
     assert.ok(user !== undefined && setpriv !== undefined);
-    // As a set-uid program has them.
+    // A set-uid program has these user IDs.
     const args = ['--ruid', String(user), '--euid', '0', '/bin/sleep', '60'];
     const child = spawn(setpriv, args, { detached: true, stdio: 'ignore' });
     const status = (): Promise<string> => readFile(`/proc/${child.pid}/status`, 'utf8');

@@ -3,15 +3,15 @@ import { readdir, readFile } from 'node:fs/promises';
 import { setTimeout } from 'node:timers/promises';
 import { startTimeOf } from './sandbox-folders.ts';
 
-/** Users that belong to nobody: above those of people, containers and directories, below the largest that all file systems take. */
+/** User IDs that no account uses: above those of people, containers and directories, below the largest that all file systems support. */
 const manyUsers = { first: 2_010_000_000, last: 2_146_999_999 };
-/** Where the service is root of a user namespace with 65,536 users: above those of people, below `nobody`. */
+/** The range where the service is root of a user namespace with 65,536 users: above those of people, below `nobody`. */
 const fewUsers = { first: 61_000, last: 65_533 };
-/** Ends of processes within this time are looked at together. */
+/** Processes that end within this time are handled together. */
 const sweepAfterMs = 100;
-/** All are looked for again after this. */
+/** Interval of the further looks. */
 const sweepAgainMs = 1_000;
-/** Looks in a row that find nothing: a process that starts another one and ends can be missed by a single one. */
+/** Minimum consecutive looks without a process. A single look can miss a process that starts another one and ends. */
 const cleanLooksMin = 2;
 
 export interface UserRange {
@@ -20,8 +20,8 @@ export interface UserRange {
 }
 
 /**
- * The users that processes run as when the service is root, each process as one of its own. A user is given on only when all others were
- * used and no process of it is left: what outlived its sandbox must not meet the next tenant.
+ * The users that processes run as when the service is root, each process as its own user. A user is used again only when all others were used
+ * and no process of it is left: code that outlived its sandbox must not meet the next tenant.
  */
 export class SlotUsers {
   readonly #range: UserRange;
@@ -29,18 +29,18 @@ export class SlotUsers {
   readonly #onLeft: (left: { user: number; pids: number[] }) => void;
   #next: number;
   #untouched: number;
-  /** Users whose processes are all gone, the longest unused first. */
+  /** Users whose processes have all ended, the longest unused first. */
   readonly #free: number[] = [];
-  /** Users of processes that have ended: whether something else of them was found, and how often nothing was since. */
+  /** Users whose sandbox has ended. `isTold`: a remaining process was reported. `cleanLooks`: consecutive looks without one. */
   readonly #ending = new Map<number, { isTold: boolean; cleanLooks: number }>();
   #sweeping: Promise<void> | undefined;
   readonly #closing = new AbortController();
 
   constructor(options: {
     range?: UserRange;
-    /** Pids by user, of those that have any. */
+    /** Returns the pids of the users that have any, by user. */
     processesOf?: (users: ReadonlySet<number>) => Promise<Map<number, number[]>>;
-    /** Processes outlived their sandbox, and were ended. */
+    /** Called when processes outlived their sandbox and were ended. */
     onLeft: (left: { user: number; pids: number[] }) => void;
     random?: () => number;
   }) {
@@ -49,11 +49,11 @@ export class SlotUsers {
     this.#processesOf = options.processesOf ?? processesOf;
     this.#onLeft = options.onLeft;
     this.#untouched = range.last - range.first + 1;
-    // Not where an earlier or another service began: theirs may have left something.
+    // Not where an earlier or another service began, whose users may still have processes.
     this.#next = range.first + Math.floor(random() * this.#untouched);
   }
 
-  /** Undefined when every user has a process. */
+  /** Returns a user for a process; undefined when every user has one. */
   take(): number | undefined {
     if (this.#untouched === 0) return this.#free.shift();
     this.#untouched -= 1;
@@ -62,7 +62,7 @@ export class SlotUsers {
     return user;
   }
 
-  /** The process of a user has ended: whatever else is left of it is ended too. */
+  /** Notes that the sandbox of a user has ended. Its remaining processes are ended too. */
   release(user: number): void {
     this.#ending.set(user, { isTold: false, cleanLooks: 0 });
     this.#sweeping ??= this.#sweep().finally(() => {
@@ -70,7 +70,7 @@ export class SlotUsers {
     });
   }
 
-  /** Resolves when nothing of a released user runs any more, or cannot be ended. */
+  /** Resolves when released users have no process, or only some that cannot be ended. */
   async close(): Promise<void> {
     this.#closing.abort();
     await this.#sweeping;
@@ -110,11 +110,11 @@ function kill(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');
   } catch {
-    // Gone in between.
+    // It ended meanwhile.
   }
 }
 
-/** What the user namespace of the service has room for. */
+/** The range that the user namespace of the service has room for. */
 function availableUsers(): UserRange {
   try {
     const hasMany = readFileSync('/proc/self/uid_map', 'utf8')
@@ -132,7 +132,7 @@ async function processesOf(users: ReadonlySet<number>): Promise<Map<number, numb
   const found = new Map<number, number[]>();
   for (const name of await readdir('/proc').catch(() => [])) {
     if (!/^\d+$/.test(name)) continue;
-    // Not the owner of the folder: that is who a set-uid program has become.
+    // Not the owner of the folder, which differs for a set-uid program.
     const status = await readFile(`/proc/${name}/status`, 'latin1').catch(() => '');
     const [, ids = ''] = /^Uid:\s+(.*)$/m.exec(status) ?? [];
     const uid = ids

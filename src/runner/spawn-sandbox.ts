@@ -8,29 +8,29 @@ import { nodeCommand } from './node-command.ts';
 import { childrenOf } from './process-memory.ts';
 
 export interface SpawnedSandbox {
-  /** What was started: the process that runs user code, or bubblewrap, which started that one. */
+  /** The process that was started: the one that runs user code, or bubblewrap, which starts that one. */
   launched: Launched;
-  /** Where the process finds its own folder and folders of packages. */
+  /** Paths at which the process finds its own folder and folders of packages. */
   scratchInside: string | undefined;
   packagesInside: (folder: string) => string;
-  /** Whether a folder of packages was there when the process was started, or may still come. */
+  /** True when a folder of packages existed when the process started, or may be added later. */
   mayRead: (packagesFolder: string) => boolean;
-  /** How the process ended that runs user code, by how what was started did. */
+  /** How the process that runs user code ended, derived from the end of the started one. */
   endOf: (exit: ProcessExit) => ProcessExit;
-  /** To be asked when the program has said that it runs. Undefined: it has ended since. */
+  /** Called when the program has reported that it runs. Undefined when it has ended since. */
   findPids: () => SandboxPids | undefined;
 }
 
 export interface SandboxPids {
   /** The process that runs user code. */
   node: number;
-  /** The first process of its PID namespace: when it is gone, all others are. */
+  /** The first process of its PID namespace. When it has ended, all others have too. */
   init?: number;
 }
 
 /**
- * Flags, environment, descriptors, user and folder of a sandboxed process: this function is the whole answer to
- * what user code can touch, with the two commands that it chooses from.
+ * Starts a sandboxed process with its flags, environment, descriptors, user and folder. This function and the two commands that it chooses
+ * from determine everything that user code can reach.
  */
 export async function spawnSandbox(launcher: Launcher, grant: SandboxGrant): Promise<SpawnedSandbox> {
   const { kernel } = grant;
@@ -38,10 +38,10 @@ export async function spawnSandbox(launcher: Launcher, grant: SandboxGrant): Pro
   const [command, args] = kernel === undefined ? nodeCommand(grant) : kernelCommand(grant, kernel);
   const launched = await launcher.launch({
     ...{ command, args, cwd: '/' },
-    // Credentials come with calls.
+    // There are no credentials in it; they come with calls.
     env: { TZ: 'UTC' },
     ...(grant.uid === undefined ? {} : { uid: grant.uid }),
-    // Read by bubblewrap.
+    // Bubblewrap reads this file.
     ...(kernel === undefined ? {} : { openFile: kernel.filter }),
   });
   const isKernel = kernel !== undefined;
@@ -55,13 +55,13 @@ export async function spawnSandbox(launcher: Launcher, grant: SandboxGrant): Pro
   };
 }
 
-/** Bubblewrap ends with 128 and the number of the signal that ended what it started. */
+/** Bubblewrap exits with 128 plus the number of the signal that ended its child. */
 function endInside({ code, signal }: ProcessExit): ProcessExit {
   const [name] = Object.entries(constants.signals).find(([, number]) => number + 128 === code) ?? [];
   return name === undefined ? { code, signal } : { code: null, signal: name as NodeJS.Signals };
 }
 
-/** Bubblewrap has one child, which is the first of the PID namespace and has Node as its only child. */
+/** Bubblewrap has one child, which is the first process of the PID namespace and has Node as its only child. */
 function findPids(pid: number, isKernel: boolean): SandboxPids | undefined {
   if (!isKernel) return { node: pid };
   const [init] = childrenOf(pid);

@@ -21,16 +21,16 @@ before(async () => {
 });
 after(() => fixture.close());
 
-/** A call that finds no process is told so; once the cause is gone, the next one gets its process. */
+/** A call that finds no process gets an error. After the cause has ended, the next one gets its process. */
 async function assertRecovers(cause: () => () => void): Promise<void> {
   const end = cause();
   try {
     let outcome = await fixture.run('return 1;');
-    // The one that was ready already.
+    // The first call gets the process that was already started.
     if (outcome.status === 'finished') outcome = await fixture.run('return 1;');
     assert.equal(outcome.status, 'cancelled');
     assert.equal(outcome.error?.code, 'no_free_process');
-    // The pool goes on trying by itself, where no call would take the blow.
+    // The pool tries again by itself, without a call.
     await new Promise<void>((resolve) => {
       onStartFailed = resolve;
     });
@@ -40,7 +40,7 @@ async function assertRecovers(cause: () => () => void): Promise<void> {
   assert.equal(resultOf(await fixture.run('return 2;')), 2);
 }
 
-test('no room for the files of a process is no end of the service', async () => {
+test('no room for the files of a process does not end the service', async () => {
   await assertRecovers(() => {
     const name = readdirSync(fixture.folder).find((entry) => entry.startsWith('run-')) ?? '';
     const away = join(fixture.folder, 'away');
@@ -56,7 +56,7 @@ test('a process that cannot be put on the list is ended, with its folder and its
   );
   const descriptors = () => readdirSync('/proc/self/fd').length;
   const folders = () => readdirSync(run).filter((name) => name.startsWith('scratch-')).length;
-  // Five descriptors lead to each process.
+  // Five descriptors of the service belong to each process.
   const unaccounted = () => descriptors() - 5 * processes();
   const processes = () => fixture.runner.stats().warm + fixture.runner.stats().prewarmed;
   const before = unaccounted();
@@ -68,7 +68,7 @@ test('a process that cannot be put on the list is ended, with its folder and its
   await waitFor(() => unaccounted() <= before, { what: 'no descriptors of no process' });
 });
 
-test('no descriptors for a process are no end of the service', {
+test('no descriptors for a process do not end the service', {
   skip: findExecutable('prlimit') === undefined,
 }, async () => {
   await assertRecovers(() => {
@@ -77,7 +77,7 @@ test('no descriptors for a process are no end of the service', {
     const [soft, hard] = limits.toString().trim().split(/\s+/);
     const setLimit = (now: string) =>
       execFileSync('prlimit', [`--pid=${process.pid}`, `--nofile=${now}:${hard}`]);
-    // Above what is in use, so that prlimit itself can be started again when some are given back.
+    // The limit is above the current use, so that prlimit itself can be started again when some are closed.
     setLimit(String(inUse + 40));
     const held: number[] = [];
     for (;;) {

@@ -15,10 +15,10 @@ import type { CallOutcome } from './call-outcome.ts';
 import type { CallOptions, CallRequest } from './runner.ts';
 import { defaultRunnerLimits } from './runner-limits.ts';
 
-/** Deadlines pass, and processes are looked at, when a test says so. */
+/** A timer that the tests advance: deadlines pass, and processes are looked at, when a test says so. */
 const timer = new ManualTimer();
 let fixture: RunnerFixture;
-/** Memory is looked at all the time. */
+/** A fixture in which memory is looked at continuously. */
 let watched: RunnerFixture;
 const limits = { memoryMb: 64, unresponsiveMs: 500 };
 const { memoryPollMs } = defaultRunnerLimits;
@@ -36,7 +36,7 @@ let deployments = 0;
 function sharedProcess({ runner } = fixture): {
   deploymentId: string;
   call(body: string, overrides?: Partial<CallRequest>, options?: CallOptions): Promise<CallOutcome>;
-  /** A call that waits until it is let go; resolves when its code runs. */
+  /** Starts a call that waits until the test continues it. Resolves when its code runs. */
   waiting(overrides?: Partial<CallRequest>): Promise<WaitingCall>;
 } {
   deployments += 1;
@@ -79,17 +79,17 @@ function sharedProcess({ runner } = fixture): {
 interface WaitingCall {
   outcome: Promise<CallOutcome>;
   go: () => void;
-  /** Lets it ask once more: its process has read everything that was sent before. */
+  /** Lets it make one more host call, after which its process has read everything that was sent before. */
   turn: () => Promise<void>;
 }
 
-/** Tells from within: no other call has its turn any more. */
+/** Source of a loop that reports from within, because no other call gets a turn. */
 const spin = 'for (let n = 0; ; n += 1) if (n === 1000) $.respond({ immediate: true });';
 
 const brief = (outcome: CallOutcome): unknown => [outcome.status, outcome.error?.code, outcome.shared];
 const bystander = ['cancelled', 'bystander', undefined];
 
-test('a step that ends the process is to blame for it, and no other', async () => {
+test('a step that ends the process is to blame, and no other', async () => {
   const { call, waiting } = sharedProcess();
   const first = await waiting();
   const second = await waiting();
@@ -100,7 +100,7 @@ test('a step that ends the process is to blame for it, and no other', async () =
   assert.equal(exportsOf(await call('return 1')).$return_value, 1);
 });
 
-test('when nobody knows whose doing the end was, all calls are told that they shared the process', async () => {
+test('when it is unknown which call caused the end, the outcomes of all calls say that they shared the process', async () => {
   const { call, waiting } = sharedProcess();
   const other = await waiting();
   const forges = await call(`require('node:fs').writeSync(3, Buffer.from('no frame at all'))`);
@@ -110,7 +110,7 @@ test('when nobody knows whose doing the end was, all calls are told that they sh
   assert.deepEqual(brief(alone), ['exited', 'protocol', undefined]);
 });
 
-test('a limit of the whole process that is passed may be the doing of any call in it', async () => {
+test('any call in a process may be to blame for a limit of the whole process', async () => {
   const { call, waiting } = sharedProcess();
   const other = await waiting();
   const floods = await call(
@@ -120,7 +120,7 @@ test('a limit of the whole process that is passed may be the doing of any call i
   assert.deepEqual(brief(await other.outcome), ['limit_exceeded', 'limit_exceeded', true]);
 });
 
-test('a step that leaks: all calls in its process are out of memory, and alone only the one that leaks', async () => {
+test('a step that leaks: all calls in its process run out of memory, and alone only the one that leaks', async () => {
   const { call, waiting } = sharedProcess(watched);
   const leak = `const all = []; for (;;) { all.push('x'.repeat(1e6) + all.length, Buffer.alloc(1e6, 1)); if (all.length % 20 === 0) await new Promise(setImmediate); }`;
   const other = await waiting();
@@ -141,20 +141,20 @@ test('a step that loops passes its deadline; the others in its process are bysta
     call(spin, { deadlineMs }, { onRespond }),
   );
   assert.deepEqual(brief(loops), ['timed_out', 'deadline', undefined]);
-  // It is answered at once. That it keeps the process from the other one shows a moment later.
+  // It is answered immediately. That it keeps the process from the other call shows a moment later.
   timer.advance(2 * limits.unresponsiveMs);
   assert.deepEqual(brief(await other.outcome), bystander);
   assert.equal(exportsOf(await call('return 1')).$return_value, 1);
 });
 
-test('a call whose deadline passes while another may keep the process busy need not be to blame', async () => {
+test('a call whose deadline passes while another may keep the process busy may not be to blame', async () => {
   const { call, waiting } = sharedProcess();
   const deadlineMs = 1800;
   const waits = await waiting({ deadlineMs });
   const spinning = Promise.withResolvers<void>();
   const loops = call(spin, {}, { onRespond: () => spinning.resolve() });
   await spinning.promise;
-  // It is ready to end from here on, and never has its turn.
+  // It is ready to end from here on, but never gets a turn.
   waits.go();
   timer.advance(deadlineMs);
   assert.deepEqual(brief(await waits.outcome), ['timed_out', 'deadline', true]);
@@ -170,14 +170,14 @@ test('a call whose deadline passes while another may keep the process busy need 
   assert.equal(
     exportsOf(await other.outcome).$return_value,
     'waited',
-    'one that only waits takes nobody with it',
+    'a call that only waits ends no other',
   );
 });
 
-test('a cap that forged frames pass is the doing of the call that they belong to', async () => {
+test('a limit that forged frames exceed is the fault of the call that they name', async () => {
   const { call, waiting } = sharedProcess();
   const other = await waiting();
-  // Calls of the process so far: a load and a step, and the same again.
+  // The process has had four calls so far: a load and a step, twice.
   const floods = await call(
     `const fs = require('node:fs'); const h = Buffer.from(JSON.stringify({ emits: [], db: [], logs: [], dropped: 0, sends: [[4, 100]] }));
      const f = Buffer.alloc(13 + h.length + 100, '1'); f.writeUInt32BE(f.length - 4, 0); f[4] = 19; f.writeUInt32BE(4, 5); f.writeUInt32BE(h.length, 9); h.copy(f, 13);
@@ -188,7 +188,7 @@ test('a cap that forged frames pass is the doing of the call that they belong to
   assert.deepEqual(brief(await other.outcome), bystander);
 });
 
-test('a call that is cancelled leaves the others alone; when it keeps the process busy they are bystanders', async () => {
+test('a cancelled call does not affect the others; when it keeps the process busy they are bystanders', async () => {
   const { call, waiting } = sharedProcess();
   const other = await waiting();
   const quiet = new AbortController();
@@ -196,7 +196,7 @@ test('a call that is cancelled leaves the others alone; when it keeps the proces
   const third = await waiting();
   quiet.abort();
   assert.deepEqual(brief(await cancelled), ['cancelled', 'cancelled', undefined]);
-  // Long enough for a process without a sign of life to be ended.
+  // Long enough to end a process without a sign of life.
   for (let ms = 0; ms < 2 * limits.unresponsiveMs; ms += memoryPollMs) {
     await other.turn();
     timer.advance(memoryPollMs);
@@ -283,7 +283,7 @@ test('a call alone runs in a process of its own, which ends with it', async () =
 
 test('a process can have more memory than usual, or less', async () => {
   const { call } = sharedProcess();
-  /** Takes so much memory, and has it looked at. */
+  /** Fills so much memory, and waits until it was looked at. */
   const fill = async (mb: number, overrides: Partial<CallRequest>): Promise<CallOutcome> => {
     const filled = Promise.withResolvers<void>();
     const outcome = call(

@@ -13,7 +13,7 @@ import {
 import { waitFor } from '../../test/support/wait-for.ts';
 import type { HttpReply } from './call-outcome.ts';
 
-/** Deadlines pass when a test says so. */
+/** A timer that the tests advance, so that deadlines pass only when a test says so. */
 const timer = new ManualTimer();
 let fixture: RunnerFixture;
 before(async () => {
@@ -28,7 +28,7 @@ const stepApart: typeof step = (body, overrides, options) => {
   processes += 1;
   return step(body, { deploymentId: `d_apart_${processes}`, ...overrides }, options);
 };
-/** A call of a step that asks for something, and tells when it does; the answers come when it is let go. */
+/** Starts a step that makes a host call. Reports when it does, and answers when the test continues it. */
 function asking() {
   const asked = Promise.withResolvers<void>();
   const held = Promise.withResolvers<void>();
@@ -55,7 +55,7 @@ test('a step gets steps and $, and its exports and returned value come back', as
   assert.deepEqual(exportsOf(await step('return null')), { $return_value: null });
 });
 
-test('exports of a step that throws are kept, with what it sends and how it goes on', async () => {
+test('exports of a step that throws are kept, with what it sends and its flow calls', async () => {
   const outcome = await step(
     `$.export('kept', [1]); $.send.http({ method: 'POST', url: 'https://a.example' }); $.flow.exit('why'); throw new RangeError('no');`,
   );
@@ -74,7 +74,7 @@ test('exports of a step that throws are kept, with what it sends and how it goes
   assert.equal(late.step?.exports, '{"kept":1}');
 });
 
-test('a circular export or returned value fails the step, and names the export and the circle', async () => {
+test('a circular export or returned value fails the step; the error names the export and the circle', async () => {
   const exported = await step(`const a = { list: [{}] }; a.list[0].self = a; $.export('data', { a });`);
   assert.equal(exported.status, 'threw');
   assert.equal(exported.error?.name, 'TypeError');
@@ -109,7 +109,7 @@ test('a response of axios that is returned is reduced, and the logs of the step 
   );
 });
 
-test('exports that are too large end the step with a message that names them, and the process goes on', async () => {
+test('exports that are too large end the step with a message that names them, and the process survives', async () => {
   const deploymentId = 'd_large';
   const killsBefore = fixture.runner.stats().kills;
   const large = await step(`$.export('big', 'x'.repeat(50 * ${mb}));`, { deploymentId, module: 'c_1' });
@@ -133,7 +133,7 @@ test('exports that are too large end the step with a message that names them, an
   assert.equal(fixture.runner.stats().kills, killsBefore);
 });
 
-test('$.flow: the last call counts, both urls are answered at once, and impossible times are refused', async () => {
+test('$.flow: the last call counts, both URLs are returned immediately, and impossible times are refused', async () => {
   const flow = async (body: string) => (await step(body)).step?.flow;
   const urls = { resume_url: 'https://example.com/in/resume', cancel_url: 'https://example.com/in/cancel' };
   const outcome = await step(`return [$.flow.suspend(), $.flow.delay(5), typeof $.flow.exit()];`);
@@ -236,7 +236,7 @@ test('$.respond answers once: text, JSON, bytes, and streams that are read to th
   assert.equal((await respond(`$.respond('x').catch(() => $.respond({ status: 204 }));`))?.status, 204);
 });
 
-test('$.context is that of the call, with a deadline, and may be written without touching others', async () => {
+test('$.context belongs to the call, has a deadline, and can be written without an effect on others', async () => {
   const deploymentId = 'd_context';
   const body = `const before = { ...$.context }; $.context.mine = steps.trigger.event.a; steps.trigger.event.a = 0;
     await new Promise((go) => setTimeout(go, 20));
@@ -298,7 +298,7 @@ test('one process serves the modules of a deployment, each evaluated once with p
   );
 });
 
-test('a module is described beside others, as it is alone', async () => {
+test('a module is described beside others exactly as it is alone', async () => {
   const described = (source: string, module: string) =>
     fixture.runner.call(
       stepRequest(source, { deploymentId: 'd_described', module, call: { kind: 'describe' } }),
@@ -320,7 +320,7 @@ test('a module is described beside others, as it is alone', async () => {
   assert.match(wrong.error?.message ?? '', /dedupe must be unique, greatest or last/);
 });
 
-test('a module that does not load fails its calls with its logs; calls of others finish, and the next one evaluates it anew', async () => {
+test('a module that does not load fails its calls with its logs; calls of others finish, and the next one evaluates it again', async () => {
   const deploymentId = 'd_load';
   const pid = async () =>
     exportsOf(
@@ -349,7 +349,7 @@ test('a module that does not load fails its calls with its logs; calls of others
   assert.equal(await pid(), first);
 });
 
-test('/tmp belongs to the run: its steps share it, runs of the same process do not, and it can be released', async () => {
+test('/tmp belongs to the run: its steps share it, other runs in the process do not, and it can be released', async () => {
   const deploymentId = 'd_tmp';
   const run = (body: string, scratch: string, module: string) =>
     fixture.runner.call(
@@ -382,14 +382,14 @@ test('/tmp belongs to the run: its steps share it, runs of the same process do n
   });
 });
 
-test('a step that never resolves passes its deadline; refreshTimeout gives it more, but not for ever', async () => {
+test('a step that never resolves passes its deadline; refreshTimeout gives it more time, up to a maximum', async () => {
   const deadlineMs = 500;
   const never = await timer.passWhenTold(deadlineMs, (onRespond) =>
     step(`$.respond({ immediate: true }); await new Promise(() => {})`, { deadlineMs }, { onRespond }),
   );
   assert.equal(never.status, 'timed_out');
   assert.deepEqual(never.step, { exports: '{}', sends: [] });
-  /** Time passes whenever the step asks for something. */
+  /** Time passes with every host call of the step. */
   let hostCalls = 0;
   const onHostCall = async () => {
     hostCalls += 1;
@@ -407,11 +407,11 @@ test('a step that never resolves passes its deadline; refreshTimeout gives it mo
   hostCalls = 0;
   const endless = await step(`for (;;) { ${hostCall} }`, { deadlineMs }, { onHostCall });
   assert.equal(endless.status, 'timed_out');
-  // Ten times its deadline have passed at the thirteenth.
+  // Ten times its deadline has passed at the thirteenth.
   assert.equal(hostCalls, 13);
 });
 
-test('what was sent before a kill is known', async () => {
+test('what a step sent before a kill is kept', async () => {
   const deadlineMs = 1000;
   const outcome = await timer.passWhenTold(deadlineMs, (onRespond) =>
     step(
@@ -478,7 +478,7 @@ test('forged ends of a step are refused, field by field', async () => {
   assert.equal(asksForTime.status, 'exited');
 });
 
-test('an action by itself gets its props as they are, and what needs a workflow is refused where it is called', async () => {
+test('an action by itself gets its props unchanged, and methods that need a workflow are refused when they are called', async () => {
   let calls = 0;
   const byItself = (body: string) => {
     calls += 1;

@@ -41,7 +41,7 @@ function run(
   );
 }
 
-/** What a prop of any type is in the step. */
+/** Returns the value of an `any` prop in the step. */
 async function propOf(value: unknown): Promise<unknown> {
   const returned = exportsOf(await run({ v: value }, `{ v: 'any' }`)).$return_value as { v?: unknown };
   return returned.v;
@@ -53,7 +53,7 @@ async function errorOf(value: unknown): Promise<string | undefined> {
   return outcome.error?.message;
 }
 
-test('a text that is one expression gives the value with its type', async () => {
+test('a text that is one expression becomes its value with its type', async () => {
   assert.equal(await propOf('{{steps.trigger.event.n}}'), 3);
   assert.equal(await propOf('{{ event.n + 1 }}'), 4);
   assert.deepEqual(await propOf('{{event.list}}'), [1, { deep: 'x' }]);
@@ -63,7 +63,7 @@ test('a text that is one expression gives the value with its type', async () => 
   assert.equal(await propOf('{{ JSON.stringify(event.list.map((x) => typeof x)) }}'), '["number","object"]');
 });
 
-test('in other texts values become text', async () => {
+test('in other texts the values of expressions become text', async () => {
   assert.equal(
     await propOf('n={{event.n}} o={{event.list}} s={{event.text}} u={{event.none}}{{event.nothing}}.'),
     'n=3 o=[1,{"deep":"x"}] s=hello u=.',
@@ -105,7 +105,7 @@ test('an error names the prop and the expression', async () => {
   assert.match((await errorOf('{{ (() => { throw null })() }}')) ?? '', /thrown: null/);
 });
 
-test('apps, interfaces, dbs, data stores and folders are given as they are', async () => {
+test('apps, interfaces, dbs, data stores and folders are passed unchanged', async () => {
   const outcome = await run(
     {
       app: { $auth: { key: '{{event.n}}' } },
@@ -129,7 +129,7 @@ test('the expressions of a query become its parameters', async () => {
   assert.deepEqual(exportsOf(outcome).$return_value, ['select * from t where a = $1', ['hello']]);
 });
 
-test('a prop whose expression gives undefined counts as not given', async () => {
+test('a prop whose expression is undefined counts as absent', async () => {
   const outcome = await run(
     { a: '{{event.none}}', b: '{{event.none}}' },
     `{ a: { type: 'string', default: 'd' }, b: 'string' }`,
@@ -139,7 +139,7 @@ test('a prop whose expression gives undefined counts as not given', async () => 
   assert.equal(outcome.step?.input, '{"a":"d"}');
 });
 
-test('expressions in the default of a prop are evaluated where the default counts', async () => {
+test('expressions in the default of a prop are evaluated where the default is used', async () => {
   const outcome = await run(
     { none: '{{event.none}}', url: { url: 'http://x.example/{{event.n}}' } },
     `{
@@ -160,7 +160,7 @@ test('expressions in the default of a prop are evaluated where the default count
   ]);
 });
 
-test('the input tells the props as the step got them, without secrets and large values', async () => {
+test('the input reports the props that the step got, without secrets and large values', async () => {
   const outcome = await run(
     {
       a: '{{event.list}}',
@@ -182,7 +182,7 @@ test('the input tells the props as the step got them, without secrets and large 
   assert.match(String(input.huge), /left out/);
 });
 
-test('each call evaluates anew, in the context of its own call', async () => {
+test('each call evaluates again, in the context of its own call', async () => {
   const source = `module.exports = { props: { v: 'string' }, run() { return this.v } };`;
   const outcomes = await Promise.all(
     [1, 2, 3].map((n) =>
@@ -205,7 +205,7 @@ test('each call evaluates anew, in the context of its own call', async () => {
   );
 });
 
-test('a text of many braces costs its step no time to speak of', async () => {
+test('a text with many braces costs its step almost no time', async () => {
   const cpuMs = async () => {
     const outcome = await run(
       {},
@@ -216,7 +216,7 @@ test('a text of many braces costs its step no time to speak of', async () => {
   };
   const before = await cpuMs();
   assert.match((await errorOf(`{{ ${'}} {{ '.repeat(10_000)}`)) ?? '', /failed/);
-  // Of the processor: the machine may be busy with other things.
+  // Processor time, because the machine may be busy with other work.
   assert.ok((await cpuMs()) - before < 5000);
 });
 

@@ -14,7 +14,7 @@ import {
 } from './protocol.ts';
 import type { RunnerLimits } from './runner-limits.ts';
 
-/** Gathers what a step did from its frames; like `CallRecord`, it trusts none of their fields. */
+/** Gathers the effects of a step from its frames. Like `CallRecord`, it trusts no field. */
 export class StepRecord {
   readonly effects: StepEffects = { exports: '{}', sends: [] };
   readonly #limits: RunnerLimits;
@@ -37,7 +37,7 @@ export class StepRecord {
     }
   }
 
-  /** The part of a `done` frame that only steps have. */
+  /** Reads the part of a `done` frame that only steps have. */
   end({ exports, input, flow, scratch }: Record<string, unknown>, payload: PayloadReader): void {
     const exportBytes = payload.bytes(exports);
     if (exportBytes.length > this.#limits.stepExportBytesMax)

@@ -1,6 +1,6 @@
 /**
- * Names those that code may share a process with, that is, may see the memory of: the owner, and the people whose accounts it
- * uses. Code of one owner that acts for different people shares none.
+ * Names the group of deployments that may share a process, and so can see its memory: the owner, and the users whose accounts the code uses. Code of
+ * one owner that acts for different users does not share.
  */
 export function trustDomainOf(ownerId: string, accountOwners: Iterable<string>): string {
   const others = new Set(accountOwners);

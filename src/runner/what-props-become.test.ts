@@ -22,14 +22,14 @@ before(async () => {
 });
 after(() => fixture.close());
 
-describe('what is told of the props of a component', () => {
+describe('the reported props of a component', () => {
   const propsOf = async (props: string, more = '') => {
     const outcome = await fixture.describe(`${apps} module.exports = { props: ${props}, ${more} run() {} };`);
     assert.ok('shape' in outcome, JSON.stringify(outcome));
     return JSON.parse(outcome.shape).configurableProps;
   };
 
-  test('definitions come in their order, with what is data in them and without functions', async () => {
+  test('definitions come in their order, with their data and without functions', async () => {
     const cases: [definition: string, told: Record<string, unknown>][] = [
       [`'$.service.db'`, { type: '$.service.db' }],
       [`base`, { type: 'app', app: 'acme', label: 'Acme' }],
@@ -87,7 +87,7 @@ describe('what is told of the props of a component', () => {
       assert.deepEqual(told[index], { name: `p${index}`, ...expected }, definition);
   });
 
-  test('a definition that cannot be is refused by the name of its prop', async () => {
+  test('an invalid definition is refused with the name of its prop', async () => {
     for (const [definition, message] of [
       [`{ propDefinition: [base, 'nothing'] }`, /prop p has no type and propDefinition nothing is not known/],
       [
@@ -109,7 +109,7 @@ describe('what is told of the props of a component', () => {
     }
   });
 
-  test('definitions that refer to each other in a circle come to an end', async () => {
+  test('definitions that refer to each other in a circle do not loop forever', async () => {
     const outcome = await fixture.describe(`const app = { app: 'x', propDefinitions: {} };
       app.propDefinitions.a = { propDefinition: [app, 'b'], type: 'string' };
       app.propDefinitions.b = { propDefinition: [app, 'a'], label: 'B' };
@@ -121,7 +121,7 @@ describe('what is told of the props of a component', () => {
   });
 });
 
-/** One component, whose run answers what it finds under `this`: as a source and as a step. */
+/** One component that returns what it finds under `this`, as a source and as a step. */
 const component = (type: string) => `${apps}
 const common = { methods: { shared() { return this.text + '!'; } }, run() { return this.shared(); } };
 module.exports = { type: '${type}', props: { base, noAuth: { type: 'app', app: 'plain' }, db: '$.service.db',
@@ -203,7 +203,7 @@ describe('what props are to the code of a component', () => {
     assert.deepEqual(exportsOf(outcome).$return_value, found);
   });
 
-  test('props that additionalProps added or changed are what their last definition says', async () => {
+  test('props that additionalProps added or changed follow their last definition', async () => {
     const source = `${apps} const later = { type: 'app', app: 'later', methods: { hello() { return this.$auth.token + this.more.length; } } };
       module.exports = { props: { base, kind: 'string' },
       additionalProps(previous) { return { later: { ...later, more: 'abc' }, kind: 'integer' }; },

@@ -80,12 +80,12 @@ describe('what a step finds under this and $', () => {
     assert.deepEqual(returned(read), [{ n: 1 }, [['a', { n: 1 }]]]);
     const foreign = await step(props, `return this.data.get('a');`, { data: { id: 'ds_other' } });
     assert.equal(foreign.error?.message, 'there is no such data store');
-    // Which store that is, the service knows; this one knows of none.
+    // The service knows which store is the default. This service has none.
     const none = await step(props, `return this.data.get('a');`);
     assert.equal(none.error?.message, 'there is no such data store');
   });
 
-  test('$.files holds large files, which go to and from /tmp', async () => {
+  test('$.files holds large files, which can be copied to and from /tmp', async () => {
     const body = `
       fs.writeFileSync('/tmp/in', Buffer.alloc(3_000_000, 'ab'));
       const file = await $.files.open('out/large.bin').fromFile('/tmp/in', 'a/b');
@@ -106,7 +106,7 @@ describe('what a step finds under this and $', () => {
     );
   });
 
-  test('a dir prop with sync mirrors its stash into the /tmp of the run, and back', async () => {
+  test('a dir prop with sync copies its stash into the /tmp of the run, and back', async () => {
     files.put('stash_9', 'in/a.txt', 'from the stash');
     const outcome = await step(
       `{ dir: { type: 'dir', accessMode: 'read-write', sync: true } }`,
@@ -119,7 +119,7 @@ describe('what a step finds under this and $', () => {
     assert.equal(String(files.folder('stash_9').get('made.txt')?.body), 'made');
   });
 
-  test('an http_request does its request, expressions evaluated', async () => {
+  test('an http_request makes its request with evaluated expressions', async () => {
     const server = createServer((request, response) => {
       const isMissing = request.url === '/missing';
       response.writeHead(isMissing ? 404 : 200, { 'content-type': 'application/json' });
@@ -160,7 +160,7 @@ describe('what a step finds under this and $', () => {
     assert.deepEqual(returned(outcome), ['SELECT * FROM users WHERE name = $1', [name]]);
   });
 
-  test('a source finds data stores and files too, and mirrors a dir around its run', async () => {
+  test('a source has data stores and files too, and synchronizes a dir around its run', async () => {
     files.put('stash_source', 'in.txt', 'from the stash');
     const source = `const fs = require('fs'); module.exports = {
       props: { data: 'data_store', dir: { type: 'dir', accessMode: 'write' }, mirror: { type: 'dir', sync: true } },

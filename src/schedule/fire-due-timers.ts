@@ -21,7 +21,7 @@ export interface TimerOptions {
   store: Store;
   /** What timers set going, by the prefix of the ids of their subjects. */
   targets: { readonly dc: TickTarget; readonly p: TickTarget };
-  /** Whether an owner has quota for one more run; asked about each tick, and cheap. */
+  /** True when an owner has quota for one more run. Called for each tick, so it has to be fast. */
   mayRun: (ownerId: string) => boolean | Promise<boolean>;
 }
 

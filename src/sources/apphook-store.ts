@@ -45,7 +45,7 @@ export async function deleteApphooks(tx: Tx, sourceId: string): Promise<void> {
   await tx.deleteFrom('source_apphooks').where('source_id', '=', sourceId).execute();
 }
 
-/** Whether any source of the owner, active or not, listens to events of this app. */
+/** True when a source of the owner, active or not, listens to events of this app. */
 export async function listensToApp(db: Db, ownerId: string, app: string): Promise<boolean> {
   const row = await db
     .selectFrom('source_apphooks')

@@ -25,7 +25,7 @@ export function hasApphook(definitions: readonly PropDefinition[]): boolean {
   return definitions.some(isApphook);
 }
 
-/** Whether only the code knows the names. */
+/** True when only the code knows the names of the events. */
 export function asksEventNames(definitions: readonly PropDefinition[]): boolean {
   return definitions.some((definition) => isApphook(definition) && !Array.isArray(definition.eventNames));
 }
@@ -60,7 +60,7 @@ export function apphooksIn(
   return apphooks;
 }
 
-/** Whether a source that listens to `name` gets an event that is pushed under `pushed`. */
+/** True when a source that listens to `name` gets an event that is pushed under `pushed`. */
 export function isNamed(name: string, pushed: string): boolean {
   return name.includes('*') ? matchesGlob(name, pushed) : name === pushed || pushed.startsWith(`${name}:`);
 }

@@ -189,7 +189,7 @@ function throwAwayPlace(): Pick<SourceTable, 'id' | 'isolated'> {
   return { id: newId('dc'), isolated: 1 };
 }
 
-/** Whether the code would see the same: values sent back as they were answered are. */
+/** True when the code would see the same values. Values that a client read and sent back unchanged are the same. */
 function sameValues(definitions: readonly PropDefinition[], a: ConfiguredProps, b: ConfiguredProps): boolean {
   const seen = (values: ConfiguredProps) => [
     runtimeProps(definitions, validateProps(definitions, values, { unknown: 'keep' }), {

@@ -53,7 +53,7 @@ export async function openValues(
   return values;
 }
 
-/** Whether a sealed value is lost for good: changed, or its data key is gone. Without the right master key it is not. */
+/** True when a sealed value is lost permanently: it was changed, or its data key is gone. A wrong master key is no such loss. */
 export function isLost(error: unknown): boolean {
   return error instanceof UnavailableError && error.code === 'sealed_value_damaged';
 }

@@ -47,7 +47,7 @@ export function hasHttpInterface(definitions: readonly PropDefinition[]): boolea
   return definitions.some((definition) => definition.type === '$.interface.http');
 }
 
-/** Whether the reply to a request is the component's own. */
+/** True when the component itself replies to requests. */
 export function repliesItself(definitions: readonly PropDefinition[]): boolean {
   return definitions.some(
     (definition) => definition.type === '$.interface.http' && definition.customResponse === true,

@@ -23,7 +23,7 @@ export function definitionsOf(component: ComponentTable, source: SourceTable): P
   return mergedDefinitions(JSON.parse(component.shape) as ComponentShape, source.dynamic_props);
 }
 
-/** Whether a hook of this name runs when a source with this component is (or was) active. */
+/** True when a hook of this name runs when a source with this component is (or was) active. */
 export function hasHook(
   source: Pick<SourceTable, 'state'>,
   component: ComponentTable,

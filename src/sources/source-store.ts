@@ -88,7 +88,7 @@ export async function findSourceByEndpoint(db: Db, endpointKey: string): Promise
     .executeTakeFirst();
 }
 
-/** Whether a source is there and active, and whose it is. */
+/** Owner, state and concurrency of a source; undefined when there is no such source. */
 export async function sourceState(
   db: Db,
   id: string,
@@ -249,7 +249,7 @@ export async function sourcesUnderChange(db: Db, limit: number): Promise<SourceT
     .execute();
 }
 
-/** Whether a node keeps its lease, so that what it has begun is still under way. */
+/** True while a node keeps its lease, so that the work that it has begun is still under way. */
 export async function isNodeAlive(db: Db, node: string, nowMs: number): Promise<boolean> {
   const row = await db
     .selectFrom('nodes')

@@ -30,7 +30,7 @@ export function answerLast(client: pg.ClientBase): void {
   });
 }
 
-/** Whether a commit that failed may have been done all the same: its answer was lost, or the session was ended under it. */
+/** True when a failed commit may have been done: its answer was lost, or the session ended meanwhile. */
 export function isOutcomeUnknown(error: unknown): boolean {
   if (!(error instanceof pg.DatabaseError)) return true;
   return /^(?:57P|08)/.test(error.code ?? '');

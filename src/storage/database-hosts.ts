@@ -24,7 +24,7 @@ export class DatabaseHosts {
     this.#connectMs = options.connectMs;
   }
 
-  /** Whether a connection to another host, or to the same one later, may be worth more than the one that failed. */
+  /** True when another connection, to another host or later, may succeed where one failed. */
   get hasChoice(): boolean {
     return this.urls.length > 1 || this.#needsWrites;
   }

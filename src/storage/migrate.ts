@@ -20,6 +20,7 @@ import { ticksAndNodesMigration } from './migrations/0017-ticks-and-nodes.ts';
 import { apiRequestKeysMigration } from './migrations/0018-api-request-keys.ts';
 import { isolatedSourcesMigration } from './migrations/0019-isolated-sources.ts';
 import { ownerSharesMigration } from './migrations/0020-owner-shares.ts';
+import { runReplaysMigration } from './migrations/0022-run-replays.ts';
 import type { Store, Tx } from './store.ts';
 
 export interface Migration {
@@ -49,6 +50,7 @@ export const migrations: readonly Migration[] = [
   apiRequestKeysMigration,
   isolatedSourcesMigration,
   ownerSharesMigration,
+  runReplaysMigration,
 ];
 
 /** The store was written by a newer version, or its history differs: continuing could destroy data. */

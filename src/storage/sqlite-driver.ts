@@ -36,7 +36,7 @@ export class SqliteThreadDriver implements Driver {
   #endTurn: (() => void) | undefined;
   /** Statements of the transaction under way that are not sent yet. */
   #deferred: SqliteStatement[] = [];
-  /** Whether the thread knows of the transaction. */
+  /** True when the thread has the transaction. */
   #begun = false;
 
   constructor(connection: SqliteConnection) {

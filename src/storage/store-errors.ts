@@ -132,13 +132,13 @@ function codeOf(error: unknown): unknown {
   return (error as { code?: unknown } | null | undefined)?.code;
 }
 
-/** Whether the same transaction may succeed when simply run again (deadlock, serialization failure). */
+/** True when the same transaction may succeed if it is run again (deadlock, serialization failure). */
 export function isRetryable(error: unknown): boolean {
   const code = codeOf(error);
   return typeof code === 'string' && postgresRetryable.has(code);
 }
 
-/** Whether a unique constraint refused the write. */
+/** True when a unique constraint refused the write. */
 export function isUniqueViolation(error: unknown): boolean {
   if (error instanceof SqliteError)
     return (error.resultCode & 0xff) === sqliteConstraint && /UNIQUE|PRIMARY/.test(error.message);

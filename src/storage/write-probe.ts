@@ -13,8 +13,8 @@ const staleMs = 3_600_000;
 const removedMax = 100;
 
 /**
- * Whether a store takes writes, proven by writes that were committed: those of the service, or one of its own in
- * `write_probes`. After a transaction failed because of the store, only a probe proves it.
+ * Tells if a store takes writes, which only committed writes prove: those of the service, or one of its own in
+ * `write_probes`. After a transaction has failed because of the store, only a probe proves it.
  */
 export class WriteProbe {
   readonly #dialect: Dialect;

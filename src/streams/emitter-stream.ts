@@ -31,7 +31,7 @@ export interface EmitterStreamOptions {
   channel: string;
   /** From the Last-Event-ID header: the last event the reader has seen. */
   lastEventId: EventId | undefined;
-  /** Whether the reader may still read. */
+  /** True while the reader has the right to read. */
   mayRead: () => Promise<boolean>;
   /** Differences from the stream of a source. */
   style?: StreamStyle;
@@ -149,7 +149,7 @@ export class EmitterStream {
     this.#connection.cutOff(error);
   }
 
-  /** Whether there are events without a notification: those of other processes can be lost. */
+  /** Looks for events without a notification, because notifications from other processes can be lost. */
   async #look(): Promise<void> {
     const { store, emitterId } = this.#options;
     const newest = await lastEventId(store.read, emitterId);

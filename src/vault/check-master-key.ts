@@ -13,8 +13,8 @@ import { MasterKeyError } from './master-key.ts';
 import type { Vault } from './vault.ts';
 
 /**
- * Whether all credentials of this store are sealed under this master key. Throws UnavailableError `wrong_encryption_key`
- * when any needs another one, MasterKeyError while the store is between two keys. Changes nothing.
+ * Checks that all credentials of this store are sealed under this master key. Throws UnavailableError `wrong_encryption_key`
+ * when one needs another key, MasterKeyError while the store is between two keys. Changes nothing.
  */
 export async function checkMasterKey(db: Db, vault: Vault): Promise<void> {
   const rotation = await findRotation(db, 'master');

@@ -30,7 +30,7 @@ export async function findDataKey(db: Db, ownerId: string, keyId: string): Promi
   return row === undefined ? undefined : asDataKey(row);
 }
 
-/** Whether there is a data key, and so perhaps something sealed. */
+/** True when there is a data key, and so possibly a sealed text. */
 export async function hasDataKeys(db: Db): Promise<boolean> {
   return (await db.selectFrom('data_keys').select('key_id').limit(1).executeTakeFirst()) !== undefined;
 }

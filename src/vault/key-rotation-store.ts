@@ -25,8 +25,8 @@ export async function insertMasterKeyId(tx: Tx, keyId: string, nowMs: number): P
 }
 
 /**
- * Whether the store is on this master key and not being moved to it from another; then no rotation can begin before
- * the transaction ends: the row is locked (an update is the one lock that both dialects have).
+ * True when the store has this master key and is not being moved to it from another. No rotation can then begin before
+ * the transaction ends, because the row is locked (an update is the one lock that both dialects have).
  */
 export async function holdMasterKey(tx: Tx, keyId: string): Promise<boolean> {
   const held = await tx

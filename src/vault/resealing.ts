@@ -32,12 +32,12 @@ export class Resealing {
     this.#ownerId = ownerId;
   }
 
-  /** Whether a text was still sealed with this key when it was last looked at. */
+  /** True when a text was sealed with this key at the last look. */
   isUsed({ ownerId, keyId }: Pick<DataKey, 'ownerId' | 'keyId'>): boolean {
     return this.#used.has(`${ownerId} ${keyId}`);
   }
 
-  /** Whether a text was sealed with this key at any time of this rotation. */
+  /** True when a text was sealed with this key at any time of this rotation. */
   wasUsed({ ownerId, keyId }: Pick<DataKey, 'ownerId' | 'keyId'>): boolean {
     return this.#everUsed.has(`${ownerId} ${keyId}`);
   }

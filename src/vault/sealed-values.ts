@@ -72,7 +72,7 @@ export async function addDataKey(tx: Tx, { vault, clock }: SealOptions, ownerId:
   return key;
 }
 
-/** Whether anything was ever sealed in this store: then a new master key must not be made. */
+/** True when a text was ever sealed in this store. A new master key must not be made then. */
 export function hasSealedValues(db: Db): Promise<boolean> {
   return hasDataKeys(db);
 }

@@ -113,7 +113,7 @@ async function isAccepted(attack: Exhaustion, n: number): Promise<boolean> {
   return (await say(attack, n)) === 'finished';
 }
 
-/** Whether the code takes more than a process may have, in Node without any wall; it is killed then. */
+/** True when the code takes more than a process may have, in Node without any wall. It is killed then. */
 async function exceedsBare(attack: Exhaustion, exceeds: string): Promise<boolean> {
   const folder = await mkdtemp('/var/tmp/millrace-own-');
   const script = `(async function () { ${bodyOf(attack, 0, folder)} })();`;

@@ -175,7 +175,7 @@ for (const [number, attack] of attacks.entries())
     assert.ok(held, `it ends as ${said.ending}: ${said.text.slice(0, 200)}; ${effects}`);
   });
 
-/** Whether the attack of the package would work on a careless tool. */
+/** True when the attack of the package works on a careless tool. */
 async function wouldWork(name: string, { files = {}, manifest }: Partial<FakePackage>): Promise<boolean> {
   const bytes = gunzipSync(await (await fetch(`${registry.url}${name}/-/1.0.0.tgz`)).arrayBuffer());
   const [script] = Object.values((manifest?.scripts ?? {}) as Record<string, string>);

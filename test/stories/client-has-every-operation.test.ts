@@ -255,6 +255,9 @@ describe('the TypeScript client', () => {
     await client.runs.restart(done.id, { from_step: 'emit' }).catch((error) => {
       assert.ok(error instanceof MillraceError && error.status < 500, String(error));
     });
+    assert.equal((await client.runs.replayAll(workflow.id, { state: 'failed' })).remaining, 0);
+    assert.equal((await client.runs.restartAll(workflow.id)).remaining, 0);
+    assert.equal(typeof (await client.runs.cancelAll(workflow.id, { state: 'waiting' })).done, 'number');
     const tried = await client.workflows.testStep(workflow.id, 'emit', { event: {} });
     assert.ok(tried !== undefined);
 

@@ -633,6 +633,22 @@ describe('the command line', () => {
       assert.match(await ok('runs', 'restart', failed.id), /\w/);
       assert.match(await ok('runs', 'replay', first.id), /\w/);
       assert.match(await ok('replay', first.id), /\w/);
+      const edited = (await json('runs', 'replay', first.id, '--event', '{"query":{"fail":"1"}}')).id;
+      await waitFor(async () => (await service.runDetail(edited)).state === 'failed');
+      assert.match(await fails(2, 'runs', 'replay', first.id, '--event', '{'), /--event: not JSON/);
+      const step = ['--from-step', 'hello', '--exports', '{"hello":{}}'];
+      assert.match(
+        await fails(1, 'runs', 'restart', failed.id, ...step),
+        /steps\.hello: expected exports of/,
+      );
+      const restarted = await run('runs', 'restart-all', 'mine');
+      assert.match(restarted.stderr, /^[1-9]\d* restarted, 0 not possible\.$/m);
+      assert.equal((await json('runs', 'replay-all', id, '--until', '2020-01-01')).done, 0);
+      assert.equal((await json('runs', 'cancel-all', id, '--state', 'waiting')).done, 0);
+      assert.match(
+        await fails(1, 'runs', 'replay-all', id, '--since', 'today'),
+        /since: expected epoch seconds/,
+      );
       assert.match(await fails(1, 'runs', 'cancel', first.id), /\w/);
       assert.match(await ok('workflows', 'deployments', id), /d_\w+ +1/);
       assert.equal((await json('workflows', 'update', id, '--file', 'workflow.json')).id, id);
@@ -670,7 +686,7 @@ describe('the command line', () => {
     test('every operand and option that takes an id takes a name, or is known to have none', () => {
       const program = makeProgram(() => assert.fail('runs nothing'), '');
       const nameless = new Set(
-        'component file url what query package shell command run delivery subscription text name state number event time step seconds method type id path'.split(
+        'component file url what query package shell command run delivery subscription text name state number event time step seconds method type id path json'.split(
           ' ',
         ),
       );

@@ -3,6 +3,7 @@ import { before, describe, test } from 'node:test';
 import { chromiumSkip } from '../support/chromium.ts';
 import { useDashboard } from '../support/dashboard-browser.ts';
 import type { ServiceClient } from '../support/service-client.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 const http = { type: 'http' };
 
@@ -128,6 +129,45 @@ describe('the pages of workflows', { skip: chromiumSkip() }, () => {
     await page.goto(`${service.url}/workflows/${workflow.id}?state=cancelled`);
     await page.getByRole('link', { name: /Cancelled/ }).waitFor();
     assert.equal(await page.getByRole('link', { name: /Succeeded/ }).count(), 0);
+    dashboard.nothingWrong();
+  });
+
+  test('failed runs are run again all together, and one with another event', async () => {
+    const workflow = await service.createWorkflow({
+      settings: { name: 'many failures' },
+      triggers: [http],
+      steps: [
+        {
+          namespace: 'check',
+          code: 'export default defineComponent({ run({ steps }) { if (!steps.trigger.event.good) throw new Error("no good"); return "good"; } })',
+        },
+      ],
+    });
+    for (let n = 0; n < 3; n += 1) await send(workflow, { n });
+    const runsIn = async (state: string) =>
+      (await service.api('GET', `/v1/workflows/${workflow.id}/runs?state=${state}`)).body.data;
+    await waitFor(async () => (await runsIn('failed')).length === 3);
+    const page = await dashboard.signedIn(`/workflows/${workflow.id}?state=failed`);
+    await page.getByRole('button', { name: 'Replay all' }).click();
+    const dialog = page.getByRole('alertdialog');
+    await dialog.getByText('3 runs in the state “Failed”').waitFor();
+    await dashboard.screenshot(page, 'runs-replay-all');
+    await dialog.getByRole('button', { name: 'Replay all' }).click();
+    await page.getByText('3 replayed').waitFor();
+    await waitFor(async () => (await runsIn('failed')).length === 6);
+
+    const [failed] = await runsIn('failed');
+    await page.goto(`${service.url}/runs/${failed.id}`);
+    await page.getByRole('button', { name: 'Replay' }).click();
+    await dialog.getByText('With another event').click();
+    const event = dialog.getByLabel('Event, as JSON');
+    await event.fill('{ "good": ');
+    await dialog.getByText('This is not JSON.').waitFor();
+    assert.equal(await dialog.getByRole('button', { name: 'Replay' }).isDisabled(), true);
+    await event.fill('{ "good": true }');
+    await dashboard.screenshot(page, 'run-replay-edited');
+    await dialog.getByRole('button', { name: 'Replay' }).click();
+    await page.locator('.page-title').getByText('Succeeded').waitFor();
     dashboard.nothingWrong();
   });
 

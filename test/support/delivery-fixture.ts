@@ -44,7 +44,7 @@ export interface DeliveryFixtureOptions {
   vault?: Vault;
   /** Makes the runs of workflows; default: nothing is delivered to any. */
   runs?: RunPreparer;
-  /** Whether jobs are claimed; default: they are, and those of sources and workflows do nothing. */
+  /** False: no jobs are claimed. By default they are, and those of sources and workflows do nothing. */
   claims?: boolean;
 }
 

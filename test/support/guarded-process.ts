@@ -71,7 +71,7 @@ export async function makeReadableFolder(name: string, identity: Identity): Prom
   return folder;
 }
 
-/** Whether a user who is neither owner nor in the group reaches `path`: every folder on the way must be open. */
+/** True when a user who is neither owner nor in the group reaches `path`, which needs every folder on the way to be open. */
 export function othersMayEnter(path: string): boolean {
   for (let current = path; ; current = dirname(current)) {
     if ((statSync(current).mode & 0o001) === 0) return false;

@@ -26,19 +26,19 @@ export function useRole(ownerId: string | null | undefined): Member['role'] | nu
   return members.data.find(({ user_id }) => user_id === me.data.id)?.role ?? null;
 }
 
-/** Whether the user may change objects of this owner; undefined while it is unknown. */
+/** True when the user may change objects of this owner; undefined while it is unknown. */
 export function useMayWrite(ownerId: string | null | undefined): boolean | undefined {
   const role = useRole(ownerId);
   return role === undefined ? undefined : role === 'admin' || role === 'member';
 }
 
-/** Whether the user may do what only admins of a workspace may, and each user with their own objects; undefined while it is unknown. */
+/** True when the user has the rights of a workspace's admin, which users have for their own objects; undefined while it is unknown. */
 export function useMayAdminister(ownerId: string | null | undefined): boolean | undefined {
   const role = useRole(ownerId);
   return role === undefined ? undefined : role === 'admin';
 }
 
-/** Whether the user is the admin of the instance. */
+/** True when the user is the admin of the instance. */
 export function useIsInstanceAdmin(): boolean {
   return useSession().data?.is_admin === true;
 }

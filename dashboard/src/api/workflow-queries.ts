@@ -57,7 +57,7 @@ export function useRuns(workflowId: string, state: Run['state'] | '', enabled = 
   });
 }
 
-/** Whether a run has ended. */
+/** True when a run has ended. */
 export function isOver({ state }: Pick<Run, 'state'>): boolean {
   return state !== 'queued' && state !== 'running' && state !== 'waiting';
 }

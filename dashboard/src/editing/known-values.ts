@@ -5,7 +5,7 @@ const previewLength = 60;
 /** Maximum of names that are read of one value. */
 const namesMax = 500;
 
-/** Whether it can follow a dot. */
+/** True when the text can follow a dot. */
 export function isName(text: string): boolean {
   return /^[A-Za-z_$][\w$]*$/.test(text);
 }

@@ -1,5 +1,5 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { type ReactNode, useState } from 'react';
+import { type ReactNode, useId, useState } from 'react';
 import { useLocation } from 'wouter';
 import type { Run, RunDetail, Workflow, WorkflowStep } from '#sdk';
 import { api } from '~/api/client.ts';
@@ -34,15 +34,64 @@ export function RunActions({
       {isOver(run) && restartable.length > 0 && (
         <Restart run={run} from={restartable} version={version} workflow={workflow} />
       )}
-      <Action run={run} operation="replay" name="Replay" title="Run all of it again?">
-        <p>
-          A new run starts with the same event and the current version of the workflow
-          {workflow !== undefined && workflow.deployment_id === run.deployment_id && ', as this run did'}.
-          Every step runs again, with its effects. This run stays as it is.
-        </p>
-      </Action>
+      <ReplayRun run={run} workflow={workflow} />
     </>
   );
+}
+
+function ReplayRun({ run, workflow }: { run: RunDetail; workflow: Workflow | undefined }) {
+  const edit = useEditedEvent(run);
+  return (
+    <Action
+      run={run}
+      operation="replay"
+      name="Replay"
+      title="Run all of it again?"
+      body={edit.body}
+      isReady={edit.isGood}
+    >
+      <p>
+        A new run starts with the current version of the workflow
+        {workflow !== undefined && workflow.deployment_id === run.deployment_id && ', as this run did'}. Every
+        step runs again, with its effects. This run stays as it is.
+      </p>
+      {edit.field}
+    </Action>
+  );
+}
+
+/** The event of the run, which may be changed for the next one. */
+function useEditedEvent(run: RunDetail) {
+  const id = useId();
+  const before = JSON.stringify(run.event, null, 2);
+  const [text, setText] = useState(before);
+  const event = parsed(text);
+  const field = (
+    <details>
+      <summary>With another event</summary>
+      <label className="label" htmlFor={id}>
+        Event, as JSON
+      </label>
+      <textarea
+        id={id}
+        className="input code"
+        rows={10}
+        spellCheck={false}
+        value={text}
+        onChange={({ target: { value } }) => setText(value)}
+      />
+      {event === undefined && <p className="bad">This is not JSON.</p>}
+    </details>
+  );
+  return { field, isGood: event !== undefined, body: text === before ? {} : { event: event?.value } };
+}
+
+function parsed(text: string): { value: unknown } | undefined {
+  try {
+    return { value: JSON.parse(text) };
+  } catch {
+    return undefined;
+  }
 }
 
 /** The steps from which the run can be restarted: all steps before them have succeeded. */
@@ -70,13 +119,15 @@ function Restart({
   const usual = run.state === 'succeeded' ? from[0] : from.at(-1);
   const [chosen, setChosen] = useState(usual ?? '');
   const step = from.includes(chosen) ? chosen : (usual ?? '');
+  const edit = useEditedEvent(run);
   return (
     <Action
       run={run}
       operation="restart"
       name="Restart"
       title="Restart this run?"
-      body={{ from_step: step }}
+      body={{ from_step: step, ...edit.body }}
+      isReady={edit.isGood}
       isPrimary={run.state !== 'succeeded'}
     >
       <label>
@@ -90,11 +141,12 @@ function Restart({
         </select>
       </label>
       <p>
-        A new run begins with the same event and the same version
+        A new run begins with the same version
         {version === undefined ? '' : ` (${version})`}. <strong>{visible(step)}</strong> and the steps after
         it run, and do again what they may have done already; those before it do not run: what they exported
         is taken over. This run stays as it is.
       </p>
+      {edit.field}
       {workflow !== undefined && workflow.deployment_id !== run.deployment_id && (
         <p className="note">
           The workflow has a newer version. If that version fixes the failure, use Replay instead.
@@ -116,6 +168,7 @@ function Action({
   title,
   body,
   isPrimary = false,
+  isReady = true,
   children,
 }: {
   run: RunDetail;
@@ -124,6 +177,8 @@ function Action({
   title: string;
   body?: unknown;
   isPrimary?: boolean;
+  /** False: what was entered has a mistake. */
+  isReady?: boolean;
   children: ReactNode;
 }) {
   const [open, setOpen] = useState(false);
@@ -157,6 +212,7 @@ function Action({
         action={name}
         otherwise={operation === 'cancel' ? 'Keep it running' : 'Cancel'}
         busy={act.isPending}
+        isReady={isReady}
         onConfirm={() => act.mutate()}
       >
         {children}

@@ -8,6 +8,7 @@ import { oneLine } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
 import { RunState, runStates, stateName, tookMs, triggerName } from '~/parts/run-state.tsx';
 import { VirtualList } from '~/parts/virtual-list.tsx';
+import { BulkRunActions } from './bulk-run-actions.tsx';
 
 /** Runs of a workflow, newest first; looked at again every two seconds. */
 export function WorkflowRuns({ workflow }: { workflow: Workflow }) {
@@ -47,6 +48,7 @@ export function WorkflowRuns({ workflow }: { workflow: Workflow }) {
         <span className="muted">
           {formatNumber(total)}, newest first. Runs that ended long ago are removed.
         </span>
+        {state !== '' && <BulkRunActions key={state} workflow={workflow} state={state} total={total} />}
       </div>
       {runs.error !== null && <Problem error={runs.error} what="This is not up to date." />}
       {rows.length === 0 ? (

@@ -14,6 +14,8 @@ interface QuestionProps {
   /** On the button that leaves all as it is, where “Cancel” could mean something else. */
   otherwise?: string;
   busy: boolean;
+  /** False: it cannot be confirmed as it is. */
+  isReady?: boolean;
   onConfirm: () => void;
   children: ReactNode;
 }
@@ -25,6 +27,7 @@ function Question({
   action,
   otherwise = 'Cancel',
   busy,
+  isReady = true,
   onConfirm,
   children,
 }: QuestionProps) {
@@ -59,7 +62,7 @@ function Question({
         <button type="button" className="button" onClick={onClose} disabled={busy}>
           {otherwise}
         </button>
-        <button type="button" className="button danger" onClick={onConfirm} disabled={busy}>
+        <button type="button" className="button danger" onClick={onConfirm} disabled={busy || !isReady}>
           {busy ? 'One moment …' : action}
         </button>
       </div>

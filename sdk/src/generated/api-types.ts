@@ -669,6 +669,24 @@ export interface RunDetail {
   sends: RunSend[];
 }
 
+/** `data` in answers of `POST /v1/workflows/{id}/runs/cancel`. */
+export interface RunsAnswer {
+  /** Runs that were cancelled, or run again (integer) */
+  done: number;
+  /** Runs for which that was not possible (integer) */
+  failed: number;
+  /** The first of them */
+  failures: {
+    run_id: string;
+    /** Why not */
+    message: string;
+  }[];
+  /** Runs that match and were not reached (integer) */
+  remaining: number;
+  /** The last run that was reached: `after` of the next request */
+  last: string | null;
+}
+
 /** `data` in answers of `GET /v1/workflows/{id}/runs`. */
 export interface Run {
   /** Also steps.trigger.context.id */
@@ -3007,6 +3025,10 @@ export interface ListRunsQuery {
   before?: string;
   /** Only runs in this state; empty: in any */
   state?: 'queued' | 'running' | 'waiting' | 'succeeded' | 'failed' | 'cancelled' | 'quarantined' | 'not_triggered' | '';
+  /** Epoch seconds or ISO 8601: only runs that were made then or later */
+  since?: string;
+  /** Epoch seconds or ISO 8601: only runs that were made before */
+  until?: string;
 }
 
 /** Body of `POST /v1/runs/{id}/cancel`. */
@@ -3031,6 +3053,8 @@ export interface ReplayRunBody {
   org_id?: string;
   /** The same as org_id */
   workspace_id?: string;
+  /** steps.trigger.event of the new run; absent: that of this run */
+  event?: unknown;
 }
 
 /** Body of `POST /v1/runs/{id}/restart`. */
@@ -3045,6 +3069,76 @@ export interface RestartRunBody {
   workspace_id?: string;
   /** Namespace of the step; absent: the step at which the run ended */
   from_step?: string;
+  /** steps.trigger.event of the new run; absent: that of this run */
+  event?: unknown;
+  /** Exports by namespace, of steps that do not run again, instead of those that they had in the run */
+  steps?: Record<string, Record<string, unknown>>;
+}
+
+/** Body of `POST /v1/workflows/{id}/runs/cancel`. */
+export interface CancelRunsBody {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Only runs in this state; default: queued, running, waiting */
+  state?: 'queued' | 'running' | 'waiting';
+  /** Epoch seconds or ISO 8601: only runs that were made then or later */
+  since?: number | string;
+  /** Epoch seconds or ISO 8601: only runs that were made before */
+  until?: number | string;
+  /** Only runs that were made after this one */
+  after?: string;
+  /** Integer, 1 to 1000, default 1000 */
+  limit?: number;
+}
+
+/** Body of `POST /v1/workflows/{id}/runs/replay`. */
+export interface ReplayRunsBody {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Only runs in this state; default: failed, quarantined */
+  state?: 'succeeded' | 'failed' | 'cancelled' | 'quarantined' | 'not_triggered';
+  /** Epoch seconds or ISO 8601: only runs that were made then or later */
+  since?: number | string;
+  /** Epoch seconds or ISO 8601: only runs that were made before */
+  until?: number | string;
+  /** Only runs that were made after this one */
+  after?: string;
+  /** Integer, 1 to 1000, default 1000 */
+  limit?: number;
+}
+
+/** Body of `POST /v1/workflows/{id}/runs/restart`. */
+export interface RestartRunsBody {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Only runs in this state; default: failed, quarantined */
+  state?: 'failed' | 'cancelled' | 'quarantined';
+  /** Epoch seconds or ISO 8601: only runs that were made then or later */
+  since?: number | string;
+  /** Epoch seconds or ISO 8601: only runs that were made before */
+  until?: number | string;
+  /** Only runs that were made after this one */
+  after?: string;
+  /** Integer, 1 to 1000, default 1000 */
+  limit?: number;
 }
 
 /** Body of `POST /v1/workflows/{id}/steps/{namespace}/test`. */

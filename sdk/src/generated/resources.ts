@@ -14,6 +14,7 @@ import type {
   AppSummary,
   AutoSubscription,
   CancelRunBody,
+  CancelRunsBody,
   CommonParameters,
   Component,
   ComponentSummary,
@@ -129,9 +130,11 @@ import type {
   ReplaceAppBody,
   Replay,
   ReplayRunBody,
+  ReplayRunsBody,
   ReplaySourceEventsBody,
   ReplayWorkflowEventsBody,
   RestartRunBody,
+  RestartRunsBody,
   ResumeWebhookBody,
   RevokeAccessTokenAnswer,
   RevokeAccessTokenBody,
@@ -142,6 +145,7 @@ import type {
   RunActionAnswer,
   RunActionBody,
   RunDetail,
+  RunsAnswer,
   SearchComponentsAnswer,
   SearchComponentsQuery,
   Session,
@@ -1549,7 +1553,7 @@ export class Runs {
   }
 
   /**
-   * Run the current deployment again with the event of a run.
+   * Run the current deployment again with the event of a run, or with another one.
    *
    * `POST /v1/runs/{id}/replay`
    * @param runId The id of a run
@@ -1568,6 +1572,48 @@ export class Runs {
    */
   restart(runId: string, body: RestartRunBody = {}, options: RequestOptions = {}): Promise<Run> {
     return this.#transport.data({ method: 'POST', path: pathOf`/v1/runs/${runId}/restart`, body }, options);
+  }
+
+  /**
+   * End runs of a workflow that are queued, running or waiting.
+   *
+   * At most 1000 runs, oldest first. While `remaining` is above 0, repeat the request with `after` set to
+   * `last`.
+   *
+   * `POST /v1/workflows/{id}/runs/cancel`
+   * @param workflowId p_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  cancelAll(workflowId: string, body: CancelRunsBody = {}, options: RequestOptions = {}): Promise<RunsAnswer> {
+    return this.#transport.data({ method: 'POST', path: pathOf`/v1/workflows/${workflowId}/runs/cancel`, body }, options);
+  }
+
+  /**
+   * Run the current deployment again with the events of failed runs of a workflow.
+   *
+   * At most 1000 runs, oldest first. While `remaining` is above 0, repeat the request with `after` set to
+   * `last`. A run that was replayed or restarted already is not taken again.
+   *
+   * `POST /v1/workflows/{id}/runs/replay`
+   * @param workflowId p_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  replayAll(workflowId: string, body: ReplayRunsBody = {}, options: RequestOptions = {}): Promise<RunsAnswer> {
+    return this.#transport.data({ method: 'POST', path: pathOf`/v1/workflows/${workflowId}/runs/replay`, body }, options);
+  }
+
+  /**
+   * Restart failed runs of a workflow, each from the step at which it ended.
+   *
+   * At most 1000 runs, oldest first. While `remaining` is above 0, repeat the request with `after` set to
+   * `last`. A run that was replayed or restarted already is not taken again.
+   *
+   * `POST /v1/workflows/{id}/runs/restart`
+   * @param workflowId p_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  restartAll(workflowId: string, body: RestartRunsBody = {}, options: RequestOptions = {}): Promise<RunsAnswer> {
+    return this.#transport.data({ method: 'POST', path: pathOf`/v1/workflows/${workflowId}/runs/restart`, body }, options);
   }
 }
 

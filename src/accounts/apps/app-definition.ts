@@ -42,7 +42,7 @@ export interface OAuth2Settings {
   scopes: string[];
   /** The separator of scopes: a space by RFC 6749, but a comma for some providers. */
   scopeSeparator: string;
-  /** Whether the provider takes PKCE (S256); sent to all but those that refuse it. */
+  /** True: the provider supports PKCE (S256). It is sent to all providers except those that refuse it. */
   pkce: boolean;
   clientAuth: 'basic' | 'post' | 'none';
   /** More parameters of the authorization request, such as access_type=offline. */

@@ -18,9 +18,9 @@ import { checkFields } from './connect-fields.ts';
 export type ClientGrant = 'client_credentials' | 'refresh_token';
 
 /**
- * Whether an account of the app is connected with the owner's own client, without a browser, and how: apps
- * whose grant that is, and others when the caller says so; with a refresh token that the client was given elsewhere only
- * when the caller says so, since it is spent by that. Undefined: no, or a token was brought along.
+ * The grant with which an account of the app is connected by the owner's own client, without a browser: client credentials for apps that
+ * use them, and for others when the caller asks for them. A refresh token that the client got elsewhere is used only when the caller asks,
+ * because this spends it. Undefined when no grant applies, or the caller sent a token.
  */
 export function clientGrantOf(
   app: AppDefinition | undefined,

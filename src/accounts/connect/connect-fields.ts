@@ -12,7 +12,7 @@ export function missingFields(
   return app.customFields.filter(({ name }) => !Object.hasOwn(fields, name));
 }
 
-/** Whether an account cannot be made without asking. */
+/** True when an account cannot be made without a value for the field. */
 export function isNeeded(field: CustomField): boolean {
   return !field.optional && field.default === undefined;
 }

@@ -29,7 +29,7 @@ export type ConnectStep =
       problems: Map<string, string>;
       /** Has to come back with the form. */
       formToken: string;
-      /** Whether the provider is asked next; else the form makes the account. */
+      /** True: the provider comes next. False: the form makes the account. */
       goesOn: boolean;
       cookie: BrowserCookie | undefined;
     }

@@ -10,8 +10,8 @@ const connectTimeoutMs = 10_000;
 const greetingBytesMax = 4096;
 
 /**
- * Whether a server of the kind listens there: connects, and reads what it says first. No login is tried, so this says
- * nothing about user name and password.
+ * Tests that a server of the kind listens there: connects, and reads its first message. It does not log in, so the result
+ * says nothing about user name and password.
  */
 export async function probeGreeting(test: SocketTest, options: ProbeOptions): Promise<TestOutcome> {
   const { asked, socket } = await dialTarget(test, options);

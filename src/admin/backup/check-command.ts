@@ -3,7 +3,7 @@ import { checkSqliteStore } from '#storage/check-store.ts';
 import { restoreAdvice } from '#storage/store-errors.ts';
 import { BackupError } from './backup-error.ts';
 
-/** Whether the embedded store can be read to its last byte. */
+/** Checks that the embedded store can be read to its last byte. */
 export const checkCommands: AdminCommands = {
   'store check': {
     required: {},

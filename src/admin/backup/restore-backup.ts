@@ -16,7 +16,7 @@ export interface RestoreJob {
   target: RestoreTarget;
   /** The vault of the instance that receives the backup. */
   vault: Vault;
-  /** Whether a store in use may be replaced. */
+  /** True: a store in use may be replaced. */
   mayReplace: boolean;
   clock: Clock;
   onProgress: (restored: { table: string; rows: number; fileBytes: number }) => void;

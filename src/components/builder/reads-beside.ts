@@ -23,15 +23,15 @@ const notReadFolders = new Set(
   ),
 );
 
-/** Whether code says where on the disk it is: what it is needed for is mostly a file beside it. */
+/** True when code asks for its own place on the disk, mostly to read a file beside it. */
 export function namesItsPlace(code: Uint8Array): boolean {
   return place.test(Buffer.from(code.buffer, code.byteOffset, code.byteLength).toString('latin1'));
 }
 
 /**
- * Whether such a file is likely to read something beside itself, which would not be there in a bundle: it reads files
- * or makes up names of modules, or its package has files that nothing could import. When this is wrong, a component is
- * kept with its packages as files, which costs disk and some time at its start, and works the same.
+ * True when such a file is likely to read something beside itself, which a bundle would not have: it reads files or
+ * makes up names of modules, or its package has files that nothing could import. When this is wrong, a component is
+ * kept with its packages as files, which costs disk space and some time at its start, and works the same.
  */
 export async function readsBeside(code: string, packageFolder: string): Promise<boolean> {
   return reading.test(code) || (await hasAssets(packageFolder));

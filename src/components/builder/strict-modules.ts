@@ -29,7 +29,7 @@ export function keyOf({ namespace, path }: CommonJsModule): string {
   return `${namespace}:${path}`;
 }
 
-/** Whether a text begins with the directive. */
+/** True when a text begins with the directive. */
 export function isStrictText(text: string): boolean {
   for (const { kind, text: value } of tokensOf(text)) {
     if (kind === 'string' && value === 'use strict') return true;

@@ -158,7 +158,7 @@ export class DeliveryLanes {
     return this.#share(lane?.kind ?? firstKind(listenerId)) - (lane?.held ?? 0);
   }
 
-  /** Whether one more delivery may come into memory, in addition to those that were `given` a place already. */
+  /** True when one more delivery may come into memory, in addition to those that were `given` a place already. */
   hasRoomFor(
     { listenerId, ownerId }: Pick<DeliveryLane, 'listenerId' | 'ownerId'>,
     given = { ofListener: 0, ofOwner: 0, all: 0 },
@@ -191,7 +191,7 @@ export class DeliveryLanes {
     return Math.min(boundsOfKind[kind].held, Math.max(1, Math.floor(free * listenerShare)));
   }
 
-  /** Whether there is room for a delivery of any listener. */
+  /** True when there is room for a delivery of any listener. */
   hasRoom(): boolean {
     return this.#bytes.quick.total + this.#bytes.slow.total < this.#bounds.heldBytesMax;
   }
@@ -238,7 +238,7 @@ export class DeliveryLanes {
     else this.#become(lane, tookMs > this.#bounds.slowAfterMs ? 'slow' : 'quick');
   }
 
-  /** Whether a response takes so long that the pace of its lane changes. */
+  /** Notes a response that takes too long. True when this changes the pace of its lane. */
   noteOverdue(lane: DeliveryLane): boolean {
     if (lane.kind === 'slow' || lane.kind === 'troubled' || firstKind(lane.listenerId) === 'quick')
       return false;
@@ -267,7 +267,7 @@ export class DeliveryLanes {
     return deliveries;
   }
 
-  /** Whether a delivery of the lane will end. The lane is then refilled. */
+  /** True when a delivery of the lane will end. The lane is then refilled. */
   isBusy(lane: DeliveryLane): boolean {
     return lane.held > 0 || lane.isRefilling;
   }
@@ -278,7 +278,7 @@ export class DeliveryLanes {
     lane.left += 1;
   }
 
-  /** Whether to refill the lane: less than half of its limit is left, and there is room. */
+  /** True when the lane is to be refilled: less than half of its limit is left, and there is room. */
   hasDrained(lane: DeliveryLane): boolean {
     if (!lane.isBehind || lane.isRefilling || lane.held > this.#share(lane.kind) / 2) return false;
     return this.room(lane.listenerId) > 0 && this.hasRoomFor(lane);

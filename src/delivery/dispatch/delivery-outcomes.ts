@@ -63,7 +63,7 @@ export class DeliveryOutcomes {
     return this.#unsaved.length;
   }
 
-  /** Whether there may be more of them: without a store that takes them, receivers would get the same again and again. */
+  /** True when further outcomes may be added. If the store takes none of them, receivers would get the same deliveries repeatedly. */
   get hasRoom(): boolean {
     return this.#unsaved.length === 0 && this.#pending < unsettledMax;
   }

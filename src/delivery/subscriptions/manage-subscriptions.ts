@@ -205,7 +205,7 @@ export async function unsubscribeById(
   await endSubscription(options, owners, found);
 }
 
-/** Whether the subscription begins or ends at something that the caller can see. */
+/** True when the caller can see the emitter or the listener of the subscription. */
 export function isAtAnEnd(owners: Ownership, row: SubscriptionTable): boolean {
   return owners.mayRead(row.emitter_owner_id) || owners.mayRead(row.listener_owner_id);
 }

@@ -2,11 +2,13 @@ import { type Static, Type } from 'typebox';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import { type App, callerOf, DataOf, IdParams, OneOf, PageOf, pageParameters } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
+import { timeParameter } from '#http/time-parameter.ts';
 import { ownersOf, readable, writable } from '#identity/permissions.ts';
 import { logLevels } from '#runner/protocol.ts';
 import type { Store } from '#storage/store.ts';
 import {
   type RunSendTable,
+  type RunState,
   type RunStepTable,
   type RunTable,
   runSourceTypes,
@@ -17,6 +19,13 @@ import {
   waitKinds,
 } from '#storage/tables/workflow-tables.ts';
 import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
+import {
+  type BulkOperation,
+  type BulkRuns,
+  bulkMax,
+  bulkOperations,
+  bulkStates,
+} from '#workflows/runs/bulk-runs.ts';
 import type { RunManager } from '#workflows/runs/manage-runs.ts';
 import type { RunError } from '#workflows/runs/run-events.ts';
 import type { StepError } from '#workflows/runs/run-step.ts';
@@ -129,14 +138,50 @@ const StepTest = Type.Object(
   { additionalProperties: true },
 );
 
+const sinceDescription = 'Epoch seconds or ISO 8601: only runs that were made then or later';
+const untilDescription = 'Epoch seconds or ISO 8601: only runs that were made before';
+
+const EditedEvent = Type.Optional(
+  Type.Unknown({ description: 'steps.trigger.event of the new run; absent: that of this run' }),
+);
+
+const bulkSummaries = {
+  cancel: 'End runs of a workflow that are queued, running or waiting',
+  replay: 'Run the current deployment again with the events of failed runs of a workflow',
+  restart: 'Restart failed runs of a workflow, each from the step at which it ended',
+} as const satisfies Record<BulkOperation, string>;
+
+const BulkAnswer = Type.Object({
+  done: Type.Integer({ description: 'Runs that were cancelled, or run again' }),
+  failed: Type.Integer({ description: 'Runs for which that was not possible' }),
+  failures: Type.Array(
+    Type.Object({ run_id: Type.String(), message: Type.String({ description: 'Why not' }) }),
+    { description: 'The first of them' },
+  ),
+  remaining: Type.Integer({ description: 'Runs that match and were not reached' }),
+  last: Type.Union([Type.String(), Type.Null()], {
+    description: 'The last run that was reached: `after` of the next request',
+  }),
+});
+
+function timesOf(
+  since: string | number | undefined,
+  until: string | number | undefined,
+): { sinceMs?: number; untilMs?: number } {
+  const sinceMs = timeParameter(since, 'since');
+  const untilMs = timeParameter(until, 'until');
+  return { ...(sinceMs === undefined ? {} : { sinceMs }), ...(untilMs === undefined ? {} : { untilMs }) };
+}
+
 export interface RunRouteOptions {
   store: Store;
+  bulkRuns: BulkRuns;
   runManager: RunManager;
   stepTrier: StepTrier;
 }
 
 /** Runs of workflows: reading and controlling them. All additions. */
-export function runRoutes(app: App, { store, runManager, stepTrier }: RunRouteOptions): void {
+export function runRoutes(app: App, { store, bulkRuns, runManager, stepTrier }: RunRouteOptions): void {
   const findOwn = async (
     request: Parameters<typeof callerOf>[0] & { params: { id: string } },
     right: 'read' | 'write',
@@ -159,6 +204,8 @@ export function runRoutes(app: App, { store, runManager, stepTrier }: RunRouteOp
           state: Type.Optional(
             OneOf([...runStates, ''], { description: 'Only runs in this state; empty: in any' }),
           ),
+          since: Type.Optional(Type.String({ description: sinceDescription })),
+          until: Type.Optional(Type.String({ description: untilDescription })),
         }),
         response: { 200: PageOf(Run) },
       },
@@ -169,8 +216,12 @@ export function runRoutes(app: App, { store, runManager, stepTrier }: RunRouteOp
         what: 'workflow',
         id,
       });
-      const { state } = request.query;
-      const filter = { workflowId: id, ...(state === undefined || state === '' ? {} : { state }) };
+      const { state, since, until } = request.query;
+      const filter = {
+        workflowId: id,
+        ...(state === undefined || state === '' ? {} : { states: [state] }),
+        ...timesOf(since, until),
+      };
       const page = await pageOfRuns(store.read, filter, pageRequest(request));
       return pageResponse(selectFields(request, page.rows.map(runView)), {
         totalCount: page.totalCount,
@@ -230,14 +281,19 @@ export function runRoutes(app: App, { store, runManager, stepTrier }: RunRouteOp
       schema: {
         operationId: 'replayRun',
         tags: ['runs', 'addition'],
-        summary: 'Run the current deployment again with the event of a run',
+        summary: 'Run the current deployment again with the event of a run, or with another one',
         params: IdParams('The id of a run'),
+        body: Type.Object({ event: EditedEvent }),
         response: { 200: DataOf(Run) },
       },
     },
     async (request) => {
       const run = await findOwn(request, 'write');
-      const { runId } = await runManager.replay(run);
+      const { event } = request.body;
+      const { runId } = await runManager.replay(
+        run,
+        event === undefined ? {} : { event: JSON.stringify(event) },
+      );
       const made = await findRun(store.read, runId);
       return { data: selectFields(request, made === undefined ? { id: runId } : runView(made)) as never };
     },
@@ -256,17 +312,78 @@ export function runRoutes(app: App, { store, runManager, stepTrier }: RunRouteOp
           from_step: Type.Optional(
             Type.String({ description: 'Namespace of the step; absent: the step at which the run ended' }),
           ),
+          event: EditedEvent,
+          steps: Type.Optional(
+            Type.Record(Type.String(), Type.Record(Type.String(), Type.Unknown()), {
+              description:
+                'Exports by namespace, of steps that do not run again, instead of those that they had in the run',
+            }),
+          ),
         }),
         response: { 200: DataOf(Run) },
       },
     },
     async (request) => {
       const run = await findOwn(request, 'write');
-      const { runId } = await runManager.restart(run, request.body.from_step);
+      const { from_step, event, steps = {} } = request.body;
+      const exports = Object.fromEntries(
+        Object.entries(steps).map(([namespace, value]) => [namespace, JSON.stringify(value)]),
+      );
+      const edits = { exports, ...(event === undefined ? {} : { event: JSON.stringify(event) }) };
+      const { runId } = await runManager.restart(run, from_step, edits);
       const made = await findRun(store.read, runId);
       return { data: selectFields(request, made === undefined ? { id: runId } : runView(made)) as never };
     },
   );
+
+  for (const operation of bulkOperations)
+    app.post(
+      `/workflows/:id/runs/${operation}`,
+      {
+        schema: {
+          operationId: `${operation}Runs`,
+          tags: ['runs', 'addition'],
+          summary: bulkSummaries[operation],
+          description:
+            `At most ${bulkMax} runs, oldest first. While \`remaining\` is above 0, repeat the request with \`after\` set to \`last\`. ${operation === 'cancel' ? '' : 'A run that was replayed or restarted already is not taken again.'}`.trim(),
+          params: IdParams('p_…'),
+          body: Type.Object({
+            state: Type.Optional(
+              OneOf<RunState[]>([...bulkStates[operation].possible], {
+                description: `Only runs in this state; default: ${bulkStates[operation].usual.join(', ')}`,
+              }),
+            ),
+            since: Type.Optional(
+              Type.Union([Type.Integer(), Type.String()], { description: sinceDescription }),
+            ),
+            until: Type.Optional(
+              Type.Union([Type.Integer(), Type.String()], { description: untilDescription }),
+            ),
+            after: Type.Optional(Type.String({ description: 'Only runs that were made after this one' })),
+            limit: Type.Optional(Type.Integer({ minimum: 1, maximum: bulkMax, default: bulkMax })),
+          }),
+          response: { 200: DataOf(BulkAnswer) },
+        },
+      },
+      async (request) => {
+        const { id } = request.params;
+        await writable(store.read, callerOf(request), await findWorkflow(store.read, id), {
+          what: 'workflow',
+          id,
+        });
+        const { state, since, until, after, limit = bulkMax } = request.body;
+        const { done, failed, failures, remaining, lastId } = await bulkRuns.apply(operation, {
+          workflowId: id,
+          states: state === undefined ? bulkStates[operation].usual : [state],
+          ...timesOf(since, until),
+          ...(after === undefined ? {} : { afterId: after }),
+          limit,
+        });
+        const named = failures.map(({ runId, message }) => ({ run_id: runId, message }));
+        const view = { done, failed, failures: named, remaining, last: lastId ?? null };
+        return { data: selectFields(request, view) };
+      },
+    );
 
   app.post(
     '/workflows/:id/steps/:namespace/test',

@@ -4,12 +4,12 @@ import type { ResolvedProp } from './prop-definitions.ts';
 type Loose = Record<string, unknown>;
 type Props = readonly (readonly [name: string, definition: ResolvedProp])[];
 
-/** Whether there are apps among the props that `additionalProps` added: as they came by JSON, they have no methods. */
+/** True when `additionalProps` added an app to the props. Such apps came as JSON, so they have no methods. */
 export function hasAddedApps(component: Loose, props: Props): boolean {
   return props.some(([name, definition]) => isAddedApp(component, name, definition));
 }
 
-/** The props with those apps as `additionalProps` has just returned them, or left them in `previous`. */
+/** Returns the props with the added apps as `additionalProps` has just returned them, or left them in `previous`. */
 export function withAddedApps(
   component: Loose,
   props: Props,

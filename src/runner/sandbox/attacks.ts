@@ -6,8 +6,8 @@ import { basename, dirname, join, relative } from 'node:path';
 import type { AttackTargets } from '#runner/protocol.ts';
 
 /**
- * Ways out of a sandbox, one for each class that hostile code has, tried by the self-test at the start. Each answers whether it got through.
- * At the kernel level they run without Node's permission model, which is no wall.
+ * Ways out of a sandbox, one for each class of hostile code, which the self-test tries at the start. Each returns true when it succeeds. At
+ * the kernel level they run without Node's permission model, which is no wall.
  */
 type Attack = (targets: AttackTargets, scratch: string) => boolean | Promise<boolean>;
 
@@ -40,7 +40,7 @@ const attacks: Readonly<Record<string, Attack>> = {
     Object.keys(process.env).some(isForeign),
 };
 
-/** Names of the attacks that got through, and how many there were. */
+/** Names of the attacks that succeeded, and the number of attacks. */
 export async function runAttacks(
   targets: AttackTargets,
   scratch: string,
@@ -59,7 +59,7 @@ function reads(path: string, secret: string): boolean {
   }
 }
 
-/** Nothing is written: what can be opened so can be changed. */
+/** Only opens the file and writes nothing: a file that can be opened like this can be changed. */
 function writes(path: string): boolean {
   return doesNotThrow(() => closeSync(openSync(path, 'a')));
 }
@@ -78,14 +78,14 @@ function doesNotThrow(work: () => unknown): boolean {
 }
 
 const usualRenameMs = 50;
-/** To and fro, while other threads walk: the kernel begins the walk again after the first. */
+/** Renames to and fro, because the kernel walks the path again after the first one. Other threads read meanwhile. */
 const renames = 50;
-/** Steps of the walk along the path, within the longest path there is: time for the rename to come in between. */
+/** Steps of the walk along the path, within the maximum length of a path. They give the rename time. */
 const steps = 1500;
 
 /**
- * The path leads into the own folder as it is written. A folder on it is moved one level up while the kernel walks along it, and the same
- * `..` lead out.
+ * As written, the path leads into the process's own folder. A folder on it is moved one level up while the kernel walks along it, and then the
+ * same `..` lead out.
  */
 async function readThroughRenamed(targets: AttackTargets, scratch: string): Promise<boolean> {
   const { canary, secret, renameMs = usualRenameMs } = targets;
@@ -105,12 +105,12 @@ async function readThroughRenamed(targets: AttackTargets, scratch: string): Prom
       if (found.includes(secret)) return true;
     }
   } catch {
-    // It does not even begin.
+    // The attack cannot begin.
   }
   return false;
 }
 
-/** Those in sight but this one and the first of the namespace, which is bubblewrap's. */
+/** Visible processes, apart from this one and the first of the namespace, which is bubblewrap's. */
 function otherPids(): number[] {
   try {
     return readdirSync('/proc')
@@ -141,7 +141,7 @@ function startProgram(): Promise<boolean> {
 
 const refusals = ['EPERM', 'EACCES', 'ERR_ACCESS_DENIED'];
 
-/** A socket that can be made is one too many, whether or not somebody answers. */
+/** True when a socket can be created, whether or not a server answers. */
 function connects(port: number): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>();
   const take = (error: NodeJS.ErrnoException): void => resolve(!refusals.includes(error.code ?? ''));

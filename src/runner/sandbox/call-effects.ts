@@ -21,24 +21,24 @@ import { StepWork } from './step-work.ts';
 
 type Limits = InitHeader['limits'];
 
-/** Effects are sent on their own once they are so many: a frame must stay far below its largest size. */
+/** Maximum size of effects before they are sent in a frame of their own. A frame must stay far below its maximum size. */
 const payloadBytesBeforeFlush = 256 * 1024;
 const headerBytesBeforeFlush = 32 * 1024;
-/** Effects of a call that still runs reach the service at least this often, so that a kill loses little. */
+/** Maximum time until effects of a running call are sent to the service, so that a kill loses little. */
 const flushIntervalMs = 25;
 const dbKeyCharactersMax = 2048;
 
-/** A cap was passed. The call ends as `limit_exceeded` even when the component catches this. */
+/** A limit was exceeded. The call ends as `limit_exceeded` even when the component catches this error. */
 export class LimitError extends Error {
   override name = 'LimitError';
   readonly code = 'ERR_LIMIT_EXCEEDED';
 }
 
-/** What one call into user code does to the outside: events, db writes, log lines, the HTTP reply. */
+/** Effects of one call into user code: events, db writes, log lines, the HTTP reply. */
 export class CallEffects {
   readonly id: number;
   readonly place: DeploymentPlace;
-  /** Of a step: what it leaves behind besides. */
+  /** Further effects of a step. */
   step: StepWork | undefined;
   readonly #channel: Channel;
   readonly #limits: Limits;
@@ -49,7 +49,7 @@ export class CallEffects {
   #payloadBytes = 0;
   #headerBytes = 0;
   #emits: EmitEntry[] = [];
-  /** Texts of `#emits`, in order; log texts of `#logs` likewise. */
+  /** Texts of `#emits` and, likewise, of `#logs`, in order. */
   #logTexts: string[] = [];
   #logs: LogEntry[] = [];
   #dbWrites = new Map<string, string>();
@@ -62,7 +62,7 @@ export class CallEffects {
   #dropped = 0;
   #dbBytes = 0;
   #responded = false;
-  /** Why the last reply that was given was not taken. */
+  /** The reason why the last reply was refused. */
   #refusedReply: ReplyTooLargeError | undefined;
 
   constructor(id: number, own: { channel: Channel; limits: Limits; place: DeploymentPlace }) {
@@ -72,7 +72,7 @@ export class CallEffects {
     this.#limits = own.limits;
   }
 
-  /** Before a step begins. `context` is that of `$`. */
+  /** Called before a step begins. `context` is `$.context`. */
   startStep(scratch: string, context: Record<string, unknown>): StepWork {
     this.step = new StepWork({
       scratch,
@@ -88,7 +88,7 @@ export class CallEffects {
     return this.#ended;
   }
 
-  /** Takes a snapshot of `event`. Throws `LimitError`; an event no JSON can be made of throws what made it fail. */
+  /** Adds a snapshot of `event`. Throws `LimitError`, or the error of the conversion for an event that has no JSON. */
   emit(event: unknown, given: unknown): void {
     if (this.#ended) return;
     if (this.#emitCount >= this.#limits.emitsMax) {
@@ -117,12 +117,12 @@ export class CallEffects {
     this.#added(bytes, 80 + 6 * ((meta.id?.length ?? 0) + (meta.summary?.length ?? 0) + meta.name.length));
   }
 
-  /** `dbBytes` is what the db already holds. */
+  /** `dbBytes` is the size of the db at the start. */
   startDb(dbBytes: number): void {
     this.#dbBytes = dbBytes;
   }
 
-  /** `before` is the length of the value it replaces, 0 when there is none. Returns the JSON text it stored. */
+  /** `before` is the length of the replaced value, 0 when there is none. Returns the stored JSON text. */
   setDb(key: string, value: unknown, before: number): string {
     if (key.length > dbKeyCharactersMax) {
       throw this.#passed(`a db key has ${key.length} characters, at most ${dbKeyCharactersMax} are allowed`);
@@ -140,7 +140,7 @@ export class CallEffects {
     return text;
   }
 
-  /** `format` makes the text; it is not called when the line would be dropped anyway. */
+  /** `format` makes the text. It is not called for a line that would be dropped. */
   log(level: number, format: () => string): void {
     if (this.#ended) return;
     const left = this.#limits.logBytesMax - this.#logBytes;
@@ -167,7 +167,7 @@ export class CallEffects {
     this.log(logLevels.indexOf(level), () => text);
   }
 
-  /** The first reply counts and is sent at once. Throws a TypeError when it is not a reply. */
+  /** Only the first reply counts, and it is sent immediately. Throws a TypeError when the argument is not a valid reply. */
   respond(given: unknown, how?: { immediate: boolean }): void {
     if (this.#ended || this.#responded) return;
     const what = how === undefined ? 'http.respond' : '$.respond';
@@ -182,8 +182,8 @@ export class CallEffects {
   }
 
   /**
-   * A reply was too large. Code that does not notice leaves its caller without an answer: when the call ends and no other reply was
-   * given, the caller gets the reason.
+   * Notes a reply that is too large. If the code ignores the error, its caller would get no answer: when the call ends without another
+   * reply, the caller gets this error.
    */
   refuseReply(error: ReplyTooLargeError): void {
     this.#refusedReply = error;
@@ -198,7 +198,7 @@ export class CallEffects {
     );
   }
 
-  /** In the form of all errors of the API. Code that did not fail with it has it in its logs. */
+  /** Answers with the error in the form of all API errors. It is also logged, unless the code has failed with it. */
   #answerRefusal(error: ErrorReport | undefined): void {
     if (this.#responded || this.#refusedReply === undefined) return;
     const { message, code, details } = this.#refusedReply;
@@ -212,17 +212,17 @@ export class CallEffects {
     return this.#ended || this.#responded;
   }
 
-  /** Something was added to what a step sends. */
+  /** Counts an addition to what a step sends. */
   addedSend(bytes: number): void {
     this.#added(bytes, 20);
   }
 
-  /** Asks for a new deadline. */
+  /** Requests a new deadline. */
   refreshDeadline(): void {
     if (!this.#ended) this.#channel.postNow(encodeFrame(frameType.refresh, this.id, ''));
   }
 
-  /** The code of this call ends the process, while it runs or afterwards: none of the others that run in it is to blame. */
+  /** Reports that the code of this call ends the process, now or after its end, so that no other call in it is to blame. */
   tellExit(): void {
     const { deploymentId } = this.place;
     if (!this.#ended) this.#channel.postNow(encodeFrame(frameType.exiting, this.id, ''));
@@ -275,7 +275,7 @@ export class CallEffects {
     }
   }
 
-  /** Sends what has gathered. */
+  /** Sends the collected effects. */
   flush(): void {
     this.#flushScheduled = false;
     if (this.#ended) return;
@@ -328,7 +328,7 @@ export class CallEffects {
   }
 }
 
-/** Puts the texts of an error into a payload and their lengths into a header. Returns the bytes added. */
+/** Puts the texts of an error into a payload, and their lengths into a header. Returns the added bytes. */
 export function addError(
   header: { error?: DoneHeader['error'] },
   payload: (string | Uint8Array)[],
@@ -349,7 +349,7 @@ export function addError(
 const waitingForFlush = new Set<CallEffects>();
 let flushTimerRuns = false;
 
-/** One timer for all calls: a timer per call would cost more than the rest of a short call. */
+/** One timer serves all calls, because a timer for each would cost more than the rest of a short call. */
 function scheduleFlush(call: CallEffects): void {
   waitingForFlush.add(call);
   if (flushTimerRuns) return;

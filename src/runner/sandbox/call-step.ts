@@ -12,8 +12,8 @@ import { type DbSnapshot, makeUserContext } from './user-context.ts';
 type Loose = Record<string, unknown>;
 
 /**
- * Runs one step to its end: evaluates its props, calls `run({ steps, $ })`, keeps what it returns. Rejects with what
- * its code, or an expression, threw; what the step did before is in `effects`.
+ * Runs one step to its end: evaluates its props, calls `run({ steps, $ })`, keeps the returned value. Rejects with the error of its code or of an
+ * expression. The effects before that are in `effects`.
  */
 export async function runStep(options: {
   component: Loose;
@@ -33,7 +33,7 @@ export async function runStep(options: {
   const { resumeUrl, cancelUrl, deadlineMs, byItself = false } = header;
   const work = effects.startStep(header.scratch, context);
   const steps = jsonParse(options.stepsText) as Loose;
-  // There is nothing that expressions could name; what looks like one may be the text of a stranger.
+  // Without a workflow there is nothing that expressions could name, and a text that looks like one may come from another user.
   if (!byItself) stepProps.evaluate(values, { steps, event: (steps.trigger as Loose | undefined)?.event });
   work.input = stepProps.input(values);
   const instance = makeUserContext({ component, props, values, db, effects, hostCall });

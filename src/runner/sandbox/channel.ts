@@ -6,8 +6,8 @@ import { exitProcess, nextTick } from './primordials.ts';
 const rpcDescriptor = 3;
 
 /**
- * The process's end of descriptor 3. Frames of one turn leave in one write; `postNow` does not wait for the end of
- * the turn, so that a reply is out even if the code after it never yields.
+ * The process's end of descriptor 3. Frames of one turn leave in one write. `postNow` does not wait for the end of the turn, so that a reply is
+ * sent even if the code after it never yields.
  */
 export class Channel {
   readonly #socket = new Socket({ fd: rpcDescriptor, readable: true, writable: true });
@@ -15,12 +15,12 @@ export class Channel {
   #scheduled = false;
   readonly #flush = (): void => this.flush();
 
-  /** Must be called before user code is loaded, since it takes the socket's methods as they are now. */
+  /** Must be called before user code is loaded, because it uses the methods of the socket as they are now. */
   start(onFrame: OnFrame): void {
     const parser = new FrameParser(toSandboxTypes, toSandboxFrameBytesMax, onFrame);
     this.#socket.on('data', (chunk: Buffer) => parser.push(chunk));
     this.#socket.on('error', () => exitProcess(1));
-    // The service is gone: nobody is left to work for.
+    // The service has ended, so there is nothing left to do.
     this.#socket.on('close', () => exitProcess(0));
   }
 
@@ -44,7 +44,7 @@ export class Channel {
     const bytes = frames.length === 1 ? frames[0] : Buffer.concat(frames);
     if (bytes === undefined) return;
     let at = 0;
-    // The descriptor takes most frames at once, and a plain write is several times cheaper than the stream's.
+    // The descriptor usually takes all frames in one write, and a plain write is several times cheaper than the stream's.
     if (this.#socket.writableLength === 0) {
       try {
         while (at < bytes.length) at += writeSync(rpcDescriptor, bytes, at);

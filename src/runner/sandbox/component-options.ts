@@ -5,7 +5,7 @@ type Loose = Record<string, unknown>;
 // biome-ignore lint/complexity/noBannedTypes: functions of a component take and return anything
 type AnyFunction = Function;
 
-/** What is asked of a prop, as the service sends it. */
+/** A request for the options of a prop, as the service sends it. */
 export interface OptionsRequest {
   prop: string;
   page: number;
@@ -13,29 +13,29 @@ export interface OptionsRequest {
   query: string;
 }
 
-/** Where the options of a prop come from. */
+/** The source of the options of a prop. */
 interface Found {
   options: unknown;
-  /** The app whose definition has them; undefined: the component's own. */
+  /** The app whose definition has the options. Undefined: the component itself. */
   app: Loose | undefined;
   /** Third elements of the propDefinitions on the way, the component's first. */
   extras: unknown[];
 }
 
-/** Definitions that refer to each other; more is a circle. */
+/** Maximum definitions that refer to each other. A longer chain is a circle. */
 const chainMax = 10;
 
 /**
- * What the options of a prop answer, as they are. A function of the component's own sees the component as `this`, one that
- * came by `propDefinition` the app, with its account. Both are given `page`, `prevContext`, `query` and what the third
- * element of `propDefinition` makes of the values so far; one of the component's own the values too.
+ * Returns the options of a prop unchanged. In a function of the component, `this` is the component. In one from `propDefinition`, `this` is the
+ * app with its account. Both get `page`, `prevContext`, `query` and what the third element of `propDefinition` makes of the values so far;
+ * a function of the component also gets these values.
  */
 export async function askOptions(
   definition: unknown,
   request: OptionsRequest,
   component: {
     props: readonly [name: string, definition: ResolvedProp][];
-    /** Its definitions of props, as exported. */
+    /** Definitions of its props, as exported. */
     exported: Loose;
     values: Loose;
     /** `this` of its methods. */
@@ -65,7 +65,7 @@ function findOptions(definition: unknown): Found {
   let current = definition;
   for (let depth = 0; depth < chainMax && isObject(current); depth += 1) {
     const reference = Array.isArray(current.propDefinition) ? (current.propDefinition as unknown[]) : [];
-    // Own options too are given what the reference makes of the values.
+    // Options in the same definition also get what the reference makes of the values.
     if (reference[2] !== undefined) extras.push(reference[2]);
     if (current.options !== undefined && current.options !== null)
       return { options: current.options, app, extras };
@@ -81,7 +81,7 @@ function findOptions(definition: unknown): Found {
   return { options: undefined, app, extras };
 }
 
-/** The values so far by prop, as `this` has them. */
+/** The values so far by prop, in the form that `this` has. */
 function configuredProps(
   props: readonly [name: string, definition: ResolvedProp][],
   values: Loose,
@@ -92,7 +92,7 @@ function configuredProps(
   return configured;
 }
 
-/** The app with the account that the component's prop of this app has. */
+/** The app with the account that the component's prop for the same app has. */
 function appInstance(
   app: Loose,
   { props, exported, values, context }: Parameters<typeof askOptions>[2],
@@ -104,13 +104,13 @@ function appInstance(
   return makeApp(app, named === undefined ? undefined : values[named[0]]);
 }
 
-/** Definitions that `additionalProps` left or answered: what it answered wins. */
+/** A definition that `additionalProps` returned or left in `previous`. The returned one wins. */
 export function definitionAmong(name: string, returned: unknown, previous: Loose): unknown {
   if (isObject(returned) && Object.hasOwn(returned, name)) return returned[name];
   return Object.hasOwn(previous, name) ? previous[name] : undefined;
 }
 
-/** Those with a type that is known, by name: what is wrong with another is told where it is asked for. */
+/** Definitions with a known type, by name. An invalid one causes an error only where it is needed. */
 export function usableDefinitions(definitions: unknown): Loose {
   const usable: Loose = {};
   if (!isObject(definitions)) return usable;
@@ -118,7 +118,7 @@ export function usableDefinitions(definitions: unknown): Loose {
     try {
       usable[name] = resolveProp(name, definitions[name]);
     } catch {
-      // Not there for `this`.
+      // `this` has no such prop.
     }
   }
   return usable;

@@ -16,8 +16,8 @@ const levelOf: Record<string, number> = {
 };
 
 /**
- * Console output and whatever else is written to stdout or stderr becomes log lines of the call it was made in.
- * Output of no call (a timer after the end) is dropped.
+ * Turns console output and everything else that is written to stdout or stderr into log lines of the call that wrote it. Output that belongs to no
+ * call (a timer after its end) is dropped.
  */
 export function captureConsole(calls: AsyncLocalStorage<CallEffects>): void {
   for (const [method, level] of Object.entries(levelOf)) {

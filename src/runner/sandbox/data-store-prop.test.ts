@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { makeDataStore } from './data-store-prop.ts';
 import type { HostCallFunction } from './host-calls.ts';
 
-/** A store as the service keeps it, with pages of two. */
+/** A data store as the service keeps it, with pages of two entries. */
 function fakeStore(): { hostCall: HostCallFunction; asked: Record<string, unknown>[] } {
   const held = new Map<string, string>();
   const asked: Record<string, unknown>[] = [];
@@ -50,7 +50,7 @@ function fakeStore(): { hostCall: HostCallFunction; asked: Record<string, unknow
 }
 
 describe('this.<prop> of type data_store', () => {
-  test('sets, gets, has and deletes JSON values; a key that is not there is undefined', async () => {
+  test('sets, gets, has and deletes JSON values; a missing key is undefined', async () => {
     const { hostCall } = fakeStore();
     const store = makeDataStore('data', { id: 'ds_1' }, hostCall);
     assert.equal(await store.get('a'), undefined);
@@ -81,7 +81,7 @@ describe('this.<prop> of type data_store', () => {
     );
   });
 
-  test('lists all keys and goes through all entries, however many pages those are', async () => {
+  test('lists all keys and iterates over all entries on any number of pages', async () => {
     const { hostCall } = fakeStore();
     const store = makeDataStore('data', 'ds_1', hostCall);
     assert.deepEqual(await store.keys(), []);
@@ -95,7 +95,7 @@ describe('this.<prop> of type data_store', () => {
     assert.deepEqual(await store.keys(), []);
   });
 
-  test('says what is wrong with a key, a ttl or a value, and asks for nothing then', async () => {
+  test('rejects an invalid key, ttl or value without a host call', async () => {
     const { hostCall, asked } = fakeStore();
     const store = makeDataStore('data', 'ds_1', hostCall);
     const wrong: [() => Promise<unknown>, RegExp][] = [
@@ -116,7 +116,7 @@ describe('this.<prop> of type data_store', () => {
     assert.deepEqual(asked, []);
   });
 
-  test('without a value asks for the store that the service knows as default', async () => {
+  test('without a value uses the store that the service knows as default', async () => {
     for (const value of [undefined, null]) {
       const asked: object[] = [];
       const hostCall: HostCallFunction = async (_kind, header) => {
@@ -128,7 +128,7 @@ describe('this.<prop> of type data_store', () => {
     }
   });
 
-  test('with a value that names no store says so at every use', async () => {
+  test('with a value that names no store rejects at every use', async () => {
     const { hostCall } = fakeStore();
     for (const value of ['', {}, { id: 3 }]) {
       const store = makeDataStore('data', value, hostCall);

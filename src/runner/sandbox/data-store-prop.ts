@@ -3,13 +3,13 @@ import type { HostCallFunction } from './host-calls.ts';
 import { toJsonText } from './json-text.ts';
 import { jsonParse } from './primordials.ts';
 
-/** What `this.<prop>` of type `data_store` is: a store of JSON values by key that outlives the run and is shared. */
+/** `this.<prop>` of type `data_store`: a store of JSON values by key that outlives the run and is shared. */
 export interface DataStore extends AsyncIterable<[key: string, value: unknown]> {
-  /** `undefined` when there is no such key. */
+  /** Resolves to `undefined` when there is no such key. */
   get(key: string): Promise<unknown>;
-  /** `ttl` in seconds; without it the key stays until it is deleted. */
+  /** `ttl` is in seconds. Without it the key stays until it is deleted. */
   set(key: string, value: unknown, options?: { ttl?: number | null }): Promise<void>;
-  /** Seconds from now, or null for no end. Does nothing to a key that is not there. */
+  /** `seconds` from now, or null for no expiry. Has no effect on a missing key. */
   setTtl(key: string, seconds: number | null): Promise<void>;
   has(key: string): Promise<boolean>;
   delete(key: string): Promise<void>;
@@ -74,7 +74,7 @@ export function makeDataStore(name: string, value: unknown, hostCall: HostCallFu
   };
 }
 
-/** An answer holds a page of a store; `next` is the key that the following page comes after. */
+/** An answer holds a page of a store. The next page begins after the key `next`. */
 async function* pages(
   request: (op: string, header?: object) => ReturnType<HostCallFunction>,
   op: 'keys' | 'entries',
@@ -83,7 +83,7 @@ async function* pages(
   do {
     const { header, body } = await request(op, after === undefined ? {} : { after });
     yield jsonParse(body.toString('utf8')) as unknown[];
-    // A page that begins where the one before it did would never end.
+    // A page that begins where the page before it began would cause an endless loop.
     if (header.next === after) return;
     after = header.next;
   } while (typeof after === 'string');

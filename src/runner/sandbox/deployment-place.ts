@@ -4,10 +4,10 @@ import type { StepWork } from './step-work.ts';
 
 type Environment = Record<string, string | undefined>;
 
-/** Environment variables and the `/tmp` that a deployment has for itself among others in its process. */
+/** The environment variables and the `/tmp` that a deployment has for itself in its process. */
 export class DeploymentPlace {
   readonly deploymentId: string;
-  /** What `process.env` is. */
+  /** The value of `process.env`. */
   environment: Environment;
   readonly #folder: string;
   #hasFolder = false;
@@ -19,14 +19,14 @@ export class DeploymentPlace {
     this.#folder = `${options.base}/of-${name}`;
   }
 
-  /** Made at its first use. */
+  /** The folder, which is created when it is first used. */
   get folder(): string {
     if (!this.#hasFolder) makeFolder(this.#folder, { recursive: true });
     this.#hasFolder = true;
     return this.#folder;
   }
 
-  /** What cannot be removed goes with the process. */
+  /** Removes the folder. What cannot be removed stays until the process ends. */
   remove(): void {
     if (!this.#hasFolder) return;
     this.#hasFolder = false;
@@ -34,17 +34,17 @@ export class DeploymentPlace {
   }
 }
 
-/** What every deployment finds in its environment. */
+/** Environment variables of every deployment. */
 const common: Environment = { ...process.env };
-// Bubblewrap sets it, to a folder that says nothing.
+// Bubblewrap sets it to a folder without meaning.
 delete common.PWD;
 
-/** As code of a source finds it. */
+/** The environment of a source's code. */
 export function sourceEnvironment(deploymentId: string): Environment {
   return { ...common, PD_COMPONENT: deploymentId };
 }
 
-/** As steps find it: the ids of the run are those of the call that reads them, since calls of several runs go on at once. */
+/** The environment of steps. Calls of several runs overlap, so the IDs of the run are those of the call that reads them. */
 export function stepEnvironment(current: () => StepWork | undefined): Environment {
   const environment: Environment = { ...common };
   const define = (name: string, read: (step: StepWork) => unknown): void => {
@@ -64,8 +64,8 @@ export function stepEnvironment(current: () => StepWork | undefined): Environmen
 }
 
 /**
- * Makes `process.env` that of the deployment whose code reads it. `import { env } from 'node:process'` is one object for all
- * code of the process: a view of the same. Before any code of a component is loaded.
+ * Makes `process.env` the environment of the deployment whose code reads it. `import { env } from 'node:process'` is one object for all code of
+ * the process, so it is a view of that environment. Called before any code of a component is loaded.
  */
 export async function shareEnvironment(current: () => DeploymentPlace | undefined): Promise<void> {
   const view = viewOf(() => current()?.environment ?? common);
@@ -81,12 +81,12 @@ export async function shareEnvironment(current: () => DeploymentPlace | undefine
     enumerable: true,
     configurable: true,
   });
-  // What a module exports to `import` is read when it is first imported, and when it is told to.
+  // Node reads what a module exports to `import` when it is first imported, and when it is synchronized.
   await import('node:process');
   syncBuiltinESMExports();
 }
 
-/** Values become text when they are set, as Node does it with those of a process. */
+/** Values become text when they are set, as in Node's own `process.env`. */
 function environmentOf(values: Environment): Environment {
   return new Proxy(values, { set: (target, name, value) => Reflect.set(target, name, String(value)) });
 }

@@ -4,7 +4,7 @@ type Loose = Record<string, unknown>;
 
 const hookNames = ['deploy', 'activate', 'deactivate'] as const;
 
-/** Any of these makes an object a component. */
+/** An object with one of these keys is a component. */
 const componentKeys = [
   'run',
   'props',
@@ -18,8 +18,8 @@ const componentKeys = [
 ];
 
 /**
- * What a bundle exports, taken out of the wrappings that bundlers and CommonJS put around a default export.
- * Throws when it is no component.
+ * Returns the component that a bundle exports, without the wrappers that bundlers and CommonJS put around a default export. Throws when there
+ * is none.
  */
 export function unwrapComponent(exported: unknown): Loose {
   let value = exported;
@@ -49,7 +49,7 @@ function describeKeys(value: Loose): string {
   return keys.length === 0 ? 'an object without keys' : `an object with ${keys.slice(0, 5).join(', ')}`;
 }
 
-/** The `ComponentShape` of a component. Reads every getter once; what a getter throws is the caller's to report. */
+/** The `ComponentShape` of a component. Reads every getter once. The caller reports what a getter throws. */
 export function describeComponent(component: Loose): Loose {
   const type = component.type === 'app' || component.type === 'action' ? component.type : 'source';
   const hooks = isObject(component.hooks) ? component.hooks : {};

@@ -4,8 +4,8 @@ import { constants } from 'node:os';
 import type { ChannelHandler, MuxChannel, MuxFault, MuxSession } from '#lib/mux.ts';
 
 /**
- * What net.Socket has beside its documented interface and what is replaced on one instance here. Undocumented, but
- * unchanged for ten years; the tests of the shim show when that ends.
+ * Undocumented parts of net.Socket that are used or replaced on an instance here. They have not changed for ten years, and the tests of the
+ * shim fail when they do.
  */
 export interface SocketInternals extends Socket {
   connecting: boolean;
@@ -28,7 +28,7 @@ type WritevChunk = { chunk: string | Uint8Array; encoding: BufferEncoding };
 /** Larger lists of chunks are sent one by one instead of being copied together. */
 const joinedBytesMax = 65_536;
 
-/** Lets an unchanged net.Socket live on a channel: it has no handle, and the methods that would use one are replaced. */
+/** Connects an unchanged net.Socket to a channel: it has no handle, and the methods that would use one are replaced. */
 export class EgressConnection implements ChannelHandler {
   readonly #socket: SocketInternals;
   readonly #host: string;
@@ -36,8 +36,8 @@ export class EgressConnection implements ChannelHandler {
   readonly #channel: MuxChannel;
   readonly #keepAlive: () => () => void;
   /**
-   * What comes from outside happens in the context of the code that connected or last wrote, as it does with a handle
-   * of node's own: an error that nobody listens for belongs to the call that caused it.
+   * Events from outside are emitted in the context of the code that connected or last wrote, as with a handle of Node's own. So an unhandled
+   * error belongs to the call that caused it.
    */
   #inContext = AsyncLocalStorage.snapshot();
   #letGo: (() => void) | undefined;
@@ -138,7 +138,7 @@ export class EgressConnection implements ChannelHandler {
         if (!this.#over) this.#letGo ??= this.#keepAlive();
         return socket;
       },
-      // Clients let go of idle connections, so that these do not keep a finished program alive.
+      // Clients call `unref` on idle connections, which then do not keep a finished program alive.
       unref: () => {
         this.#letGo?.();
         this.#letGo = undefined;
@@ -167,7 +167,7 @@ export class EgressConnection implements ChannelHandler {
     const onSent = (fault: MuxFault | undefined): void => {
       left -= 1;
       if (fault !== undefined) {
-        // The first failure answers for the whole list; `closed` tells the socket itself.
+        // The first failure is reported for the whole list. `closed` reports it to the socket itself.
         if (left >= 0) done(this.#systemError(fault));
         left = -1;
       } else if (left === 0) {
@@ -186,7 +186,7 @@ export class EgressConnection implements ChannelHandler {
     done();
   }
 
-  /** The error that Node.js gives for the same failure of a socket of its own. */
+  /** The error that a socket of Node.js gives for the same failure. */
   #systemError(fault: MuxFault): Error {
     const resolving = fault.code === 'ENOTFOUND' || fault.code === 'EAI_AGAIN';
     return Object.assign(new Error(fault.message), {

@@ -13,7 +13,7 @@ interface LookupRequest {
   order: string;
 }
 
-/** Replaces `dns.lookup` and `dns.promises.lookup` by questions to the parent; literals are answered here. */
+/** Replaces `dns.lookup` and `dns.promises.lookup` by requests to the parent. Literal addresses are answered here. */
 export function createLookups(session: MuxSession, begin: () => () => void): void {
   const nativeLookup = dns.lookup as (...args: unknown[]) => unknown;
   const nativeLookupPromise = dns.promises.lookup as (...args: unknown[]) => Promise<unknown>;
@@ -21,7 +21,7 @@ export function createLookups(session: MuxSession, begin: () => () => void): voi
 
   const lookup = (hostname: unknown, options: unknown, callback?: unknown): unknown => {
     const done = (typeof options === 'function' ? options : callback) as LookupCallback;
-    // Literals need no resolver, and the native one throws the errors that belong to bad arguments.
+    // Literals need no resolver, and the native function throws the right errors for invalid arguments.
     if (typeof done !== 'function' || !isName(hostname)) {
       return typeof options === 'function'
         ? nativeLookup(hostname, options)

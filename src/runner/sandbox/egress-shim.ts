@@ -4,15 +4,15 @@ import { EgressConnection, type SocketInternals } from './egress-connection.ts';
 import { createLookups } from './egress-lookup.ts';
 
 /**
- * Makes the network of Node.js work in a child that has none: connections go as channels over one inherited
- * descriptor to the parent, which decides about them. A convenience and no boundary: code that goes around it finds
- * sockets denied by the permission model, and on the descriptor only what the parent grants.
+ * Makes the network of Node.js work in a child process that has none: connections are channels over one inherited descriptor to the parent,
+ * which decides about them. It is a convenience and no boundary: code that bypasses it finds sockets denied by the permission model, and
+ * on the descriptor only what the parent grants.
  *
- * Not offered: UDP, `dns.resolve*`, listening, unix sockets, the `onread` and `lookup` options of sockets (the parent
- * resolves the name that was asked for).
+ * Not available: UDP, `dns.resolve*`, listening, unix sockets, the `onread` and `lookup` options of sockets (the parent resolves the
+ * requested name).
  */
 
-// The modules themselves and not bindings of a bundler, because they are about to be changed.
+// The modules themselves and not the bindings of a bundler, because they are changed below.
 const net = process.getBuiltinModule('node:net');
 const tls = process.getBuiltinModule('node:tls');
 const nodeModule = process.getBuiltinModule('node:module');
@@ -25,8 +25,8 @@ const onMux = new WeakSet<object>();
 let session: MuxSession | undefined;
 
 /**
- * Once per process, before any user code. `fd` is a stream socket whose other end has `attachEgressRelay`. `callNow` says
- * whose call code runs for.
+ * Called once per process, before any user code. `fd` is a stream socket whose other end has `attachEgressRelay`. `callNow` returns the ID of
+ * the call whose code runs.
  */
 export function installEgressShim(fd: number, callNow: () => number | undefined): void {
   if (session !== undefined) throw new Error('assertion failed: the egress shim is installed already');
@@ -40,13 +40,13 @@ export function installEgressShim(fd: number, callNow: () => number | undefined)
   nodeModule.syncBuiltinESMExports();
 }
 
-/** Trusts the certificates of `pem` (any number) besides the ones Node.js brings, in every client of this process. */
+/** Trusts the certificates of `pem` (any number) in addition to those of Node.js, in every client of this process. */
 export function trustExtraCa(pem: string): void {
   const certificates = pem.match(/-----BEGIN CERTIFICATE-----[\s\S]+?-----END CERTIFICATE-----/g) ?? [];
   tls.setDefaultCACertificates([...tls.getCACertificates('default'), ...certificates]);
 }
 
-/** The inherited socket keeps the process alive exactly while something uses it, as a socket of one's own would. */
+/** Keeps the process alive exactly while the inherited socket is used, as a socket of Node's own does. */
 class Liveness {
   #socket: { ref(): unknown; unref(): unknown };
   #users = 0;
@@ -56,7 +56,7 @@ class Liveness {
     socket.unref();
   }
 
-  /** Returns the function that ends the use; it may be called twice. */
+  /** Returns the function that ends the use. It may be called twice. */
   begin(): () => void {
     this.#users += 1;
     if (this.#users === 1) this.#socket.ref();
@@ -79,7 +79,7 @@ function patchConnect(openSession: MuxSession, liveness: Liveness, callNow: () =
   const nativeConnect = prototype.connect;
   prototype.connect = function connect(...args) {
     const [options, callback] = Array.isArray(args[0]) ? (args[0] as ConnectArguments) : normalizeArgs(args);
-    // The native one throws the error that belongs to missing arguments.
+    // The native function throws the right error for missing arguments.
     if (options.port === undefined && options.path == null) return nativeConnect.apply(this, args);
     const port = options.path == null ? readPort(options.port) : 0;
     if (typeof callback === 'function') this.once('connect', callback);
@@ -96,7 +96,7 @@ function patchConnect(openSession: MuxSession, liveness: Liveness, callNow: () =
       return this;
     }
     onMux.add(this);
-    // A second life of the same socket must not wrap the methods of its first one.
+    // When the same socket connects again, it must not wrap the methods of its first connection.
     this._destroy = prototype._destroy;
     new EgressConnection(openSession, this, { host, port, call: callNow() }, () => liveness.begin());
     return this;
@@ -138,7 +138,7 @@ function patchTlsConnect(): void {
       (secure as unknown as SocketInternals)._peername = (plain as SocketInternals)._peername;
     });
     secure.once('close', () => plain.destroy());
-    // The handle in between has nothing to hold on to the event loop with.
+    // The TLS socket has no handle that could hold the event loop.
     Object.assign(secure, {
       ref: () => {
         plain.ref();
@@ -164,8 +164,8 @@ function readTlsArguments(args: unknown[]): {
 }
 
 /**
- * TLSSocket takes a socket without a handle for one that is still connecting and would wait for its 'connect' for
- * ever; protocols that upgrade a connection to TLS (mail, databases) hand over a connected one.
+ * Emits 'connect' for a socket that is connected already. TLSSocket assumes that a socket without a handle is still connecting and would wait
+ * forever. Protocols that upgrade a connection to TLS (mail, databases) pass a connected one.
  */
 function startOnConnected(secure: TLSSocket, plain: SocketInternals): void {
   if (plain.connecting) return;

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 
-/** An id this long is kept as it is; a longer one is replaced by its beginning and a hash, which stays unique. */
+/** Maximum characters of an ID that is kept unchanged. A longer one is replaced by its beginning and a hash, which stays unique. */
 const idCharactersMax = 1024;
 const summaryCharactersMax = 4096;
 const channelCharactersMax = 256;
@@ -25,7 +25,7 @@ const noMetadata: EmitMetadata = {
   deliveryTs: null,
 };
 
-/** The second argument of `$emit`, whatever it is. What cannot be understood counts as not given; never throws. */
+/** Reads the second argument of `$emit`, which can be any value. Invalid parts count as absent. Never throws. */
 export function readEmitMetadata(given: unknown): EmitMetadata {
   if (typeof given !== 'object' || given === null) return noMetadata;
   try {
@@ -61,7 +61,7 @@ function asText(value: unknown): string {
   return value instanceof Date ? value.toISOString() : String(value);
 }
 
-/** Numbers, numeric strings, Dates and date strings; everything else is no time. */
+/** Reads numbers, numeric strings, Dates and date strings. Everything else is no time. */
 function epochMs(value: unknown): number | null {
   let ms: number;
   if (typeof value === 'number') ms = value;

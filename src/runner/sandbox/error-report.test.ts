@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { reportError } from './error-report.ts';
 
-test('an error tells its causes, each with its stack, and never goes round for ever', () => {
+test('an error reports its causes, each with its stack, and never loops forever', () => {
   const refused = new Error('connect ECONNREFUSED 127.0.0.1:9');
   const error = new TypeError('fetch failed', { cause: refused });
   const { message, stack } = reportError(error);

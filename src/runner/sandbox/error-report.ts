@@ -9,16 +9,16 @@ export interface ErrorReport {
   code?: string;
 }
 
-/** An error text is shown to people and stored: this much of it is enough. */
+/** Maximum characters of an error text. It is shown to users and stored. */
 const messageCharactersMax = 64 * 1024;
 const stackCharactersMax = 16 * 1024;
 const nameCharactersMax = 200;
-/** Causes of an error that are told, each the cause of the one before. */
+/** Maximum reported causes of an error, each the cause of the one before. */
 const causesMax = 5;
 
 /**
- * Whatever was thrown (null, a Proxy, an error with throwing getters) as four short texts. Lines of the stack are those
- * of the component's own files. Never throws.
+ * Turns any thrown value (null, a Proxy, an error with throwing getters) into four short texts. The stack has only lines of the component's own
+ * files. Never throws.
  */
 export function reportError(thrown: unknown): ErrorReport {
   try {
@@ -52,7 +52,7 @@ function describeThrown(thrown: unknown): ErrorReport {
   return report;
 }
 
-/** `fetch failed` alone helps nobody: that the connection was refused, and by whom, stands in its cause. */
+/** Adds the causes to the message: `fetch failed` alone does not say that the connection was refused, and by which host. */
 function causesOf(thrown: object): string {
   let text = '';
   let cause = read(thrown, 'cause');
@@ -67,7 +67,7 @@ function causesOf(thrown: object): string {
   return text;
 }
 
-/** Cut first: code may have set a stack of any length. */
+/** Cuts the stack first, because code may have set one of any length. */
 function shownStack(stack: string): string {
   return withoutPlaces(withoutPackageFolders(mapStack(cut(stack, stackCharactersMax))));
 }

@@ -3,9 +3,8 @@ import { type ResolvedProp, resolveProp } from './prop-definitions.ts';
 type Loose = Record<string, unknown>;
 
 /**
- * What the `eventNames` of each apphook prop say, by prop; null where there are none. Functions are called with the
- * component as `this`. Those of props that additionalProps defined are not kept, so it is asked for them again:
- * `previous` is its argument.
+ * Returns the `eventNames` of each apphook prop, by prop; null where there are none. Functions are called with the component as `this`. Functions
+ * of props that additionalProps defined are not stored, so additionalProps is called again; `previous` is its argument.
  */
 export async function eventNamesOf(options: {
   component: Loose;
@@ -25,7 +24,7 @@ export async function eventNamesOf(options: {
     const written = dynamics[name] ?? statics[name];
     const { eventNames } = written === undefined ? definition : resolveProp(name, written);
     const names: unknown = typeof eventNames === 'function' ? await eventNames.call(context) : eventNames;
-    // A function without an answer names none; without the attribute there is nothing to choose by.
+    // A function that returns nothing names no events. Without the attribute there is nothing to choose from.
     answer[name] = names ?? (eventNames === undefined ? null : []);
   }
   return answer;

@@ -1,7 +1,7 @@
 import { compileFunction } from 'node:vm';
 import { toJsonText } from './json-text.ts';
 
-/** What expressions can name besides globals. */
+/** Values that expressions can name in addition to globals. */
 export interface ExpressionScope {
   steps: unknown;
   /** `steps.trigger.event` */
@@ -10,16 +10,16 @@ export interface ExpressionScope {
 
 type Compiled = (steps: unknown, event: unknown) => unknown;
 
-/** A piece of a text: literal, or an expression as it stands there and compiled (else why it cannot be). */
+/** A part of a text: a literal, or an expression with its source and its compiled form (or the reason why it does not compile). */
 type Part = string | { text: string; run: Compiled | undefined; error?: unknown };
 
 const opening = '{{';
 const closing = '}}';
-/** Texts that are kept compiled; beyond, the one kept longest goes. */
+/** Maximum texts that are kept compiled. Beyond it, the oldest is removed. */
 const compiledMax = 1000;
-/** Places beyond the first `}}` that are tried as the ends of the expressions of one text, together. */
+/** Maximum attempts beyond the first `}}` to find the ends of the expressions in one text. */
 const endsMax = 500;
-/** JSON of an object inside a text. */
+/** Maximum size of an object's JSON inside a text. */
 const interpolatedBytesMax = 6 * 1024 * 1024;
 const depthMax = 64;
 const shownCharactersMax = 200;
@@ -27,12 +27,12 @@ const shownCharactersMax = 200;
 const compiledTexts = new Map<string, Part[]>();
 const endsOfTexts = new Map<string, number | undefined>();
 
-/** An expression in the value of a prop failed. */
+/** An expression in the value of a prop has failed. */
 export class ExpressionError extends Error {
   override name = 'ExpressionError';
 }
 
-/** Whether any text in a value holds `{{`. */
+/** True when any text in a value contains `{{`. */
 export function holdsExpression(value: unknown, depth = 0): boolean {
   if (typeof value === 'string') return value.includes(opening);
   if (typeof value !== 'object' || value === null || depth > depthMax) return false;
@@ -40,9 +40,8 @@ export function holdsExpression(value: unknown, depth = 0): boolean {
 }
 
 /**
- * The value with every expression in its texts evaluated, at any depth of objects and arrays; keys stay as they are.
- * A text that is one expression gives the value itself; in others a value becomes text. `path` names the prop. Throws
- * an `ExpressionError` that names both.
+ * Evaluates every expression in the texts of a value, at any depth of objects and arrays; keys stay unchanged. A text that is one expression
+ * becomes its value; in other texts a value becomes text. `path` names the prop. Throws an `ExpressionError` with the prop and the expression.
  */
 export function evaluateValue(value: unknown, path: string, scope: ExpressionScope, depth = 0): unknown {
   if (typeof value === 'string') return value.includes(opening) ? evaluateText(value, path, scope) : value;
@@ -56,13 +55,13 @@ export function evaluateValue(value: unknown, path: string, scope: ExpressionSco
   return Object.fromEntries(entries);
 }
 
-/** Whether a text is one expression and nothing else: it gives a value, where others give text. */
+/** True when a text is exactly one expression, whose value keeps its type. In other texts values become text. */
 export function isOneExpression(text: string): boolean {
   const parts = partsOf(text);
   return parts.length === 1 && typeof parts[0] !== 'string';
 }
 
-/** The value of one expression, without its braces. */
+/** Evaluates one expression, given without its braces. */
 export function evaluateExpression(expression: string, path: string, scope: ExpressionScope): unknown {
   const parts = partsOf(`${opening}${expression}${closing}`);
   const [part] = parts;
@@ -107,7 +106,7 @@ function failure(path: string, expression: string, cause: unknown): ExpressionEr
   return new ExpressionError(`prop ${path}: the expression {{${shown}}} failed: ${said}`, { cause });
 }
 
-/** Where the expression whose `{{` is at `at` ends, behind its `}}`; undefined when no `}}` follows. */
+/** The index after the `}}` of the expression whose `{{` is at `at`; undefined when no `}}` follows. */
 export function endOfExpression(text: string, at: number): number | undefined {
   const find = (): number | undefined => compileAt(text, at + opening.length, { left: endsMax })?.end;
   return cached(endsOfTexts, `${at} ${text}`, find);
@@ -148,8 +147,8 @@ function compileText(text: string): Part[] {
 }
 
 /**
- * The expression that begins at `start`. It ends at the first `}}` up to which the text is an expression: braces in
- * texts, templates, regular expressions and comments need no parser of ours. Undefined when no `}}` follows.
+ * Compiles the expression that begins at `start`. It ends at the first `}}` up to which the text compiles, so braces in texts, templates,
+ * regular expressions and comments need no own parser. Undefined when no `}}` follows.
  */
 function compileAt(
   text: string,
@@ -177,7 +176,7 @@ function compileAt(
 }
 
 function compile(expression: string): Compiled {
-  // A line of its own: the expression may end with a comment.
+  // The newline ends a comment at the end of the expression.
   const run = compileFunction(`return (${expression}\n);`, ['steps', 'event'], { filename: 'expression' });
   return (steps, event) => run.call(undefined, steps, event);
 }

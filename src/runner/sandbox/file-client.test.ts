@@ -15,7 +15,7 @@ import type { HostCallFunction } from './host-calls.ts';
 const large = Buffer.alloc(2_500_000, 'abcdefg');
 
 describe('$.files', () => {
-  test('writes and reads a file of several pieces by streams', async () => {
+  test('writes and reads a file of several pieces as streams', async () => {
     const files = new FakeFiles();
     const store = makeFileStore(files.hostCall);
     const file = store.open('./reports//2026/a.bin');
@@ -30,7 +30,7 @@ describe('$.files', () => {
     assert.ok(Buffer.concat(read).equals(large));
   });
 
-  test('asks for the next piece only when the one before it was taken', async () => {
+  test('requests the next piece only when the one before it was used', async () => {
     const files = new FakeFiles();
     files.put('files', 'a', Buffer.alloc(10 * 1024 * 1024));
     const stream = await makeFileStore(files.hostCall).open('a').createReadStream();
@@ -39,7 +39,7 @@ describe('$.files', () => {
     stream.destroy();
   });
 
-  test('a stream that breaks off, or has another length than announced, leaves the file as it was', async () => {
+  test('a stream that breaks off, or has another length than announced, leaves the file unchanged', async () => {
     const files = new FakeFiles();
     files.put('files', 'a', 'before');
     const file = makeFileStore(files.hostCall).open('a');
@@ -56,7 +56,7 @@ describe('$.files', () => {
     assert.equal(await file.toEncodedString('utf-8'), 'before');
   });
 
-  test('a file that is replaced while it is read is told, not mixed', async () => {
+  test('a file that is replaced while it is read causes an error instead of mixed contents', async () => {
     const files = new FakeFiles();
     files.put('files', 'a', large);
     const stream = await makeFileStore(files.hostCall).open('a').createReadStream();
@@ -68,7 +68,7 @@ describe('$.files', () => {
     );
   });
 
-  test('goes to and from local files, text, addresses and JSON', async () => {
+  test('copies to and from local files, text, URLs and JSON', async () => {
     await using temp = await createTempFolder('files');
     const files = new FakeFiles();
     const store = makeFileStore(files.hostCall);
@@ -98,7 +98,7 @@ describe('$.files', () => {
     assert.equal(await makeFileStore(files.hostCall).openDescriptor(json).toEncodedString(), 'of the stash');
   });
 
-  test('is filled from an address, with its type; a refusal leaves the file as it was', async () => {
+  test('downloads from a URL, with the content type; a refusal leaves the file unchanged', async () => {
     const server = createServer((request, response) => {
       if (request.url === '/no' || request.headers.authorization !== 'me')
         response.writeHead(404).end('none');
@@ -122,7 +122,7 @@ describe('$.files', () => {
     }
   });
 
-  test('lists what lies directly in a folder, folders once', async () => {
+  test('lists the direct entries of a folder, each subfolder once', async () => {
     const files = new FakeFiles();
     for (const path of ['a.txt', 'b/1', 'b/2', 'b/c/3', 'b/c/4', 'ba']) files.put('files', path, 'four');
     const store = makeFileStore(files.hostCall);
@@ -149,13 +149,13 @@ describe('$.files', () => {
     assert.deepEqual(await Array.fromAsync(store.dir('nothing')), []);
   });
 
-  test('refuses paths that leave the folder or are none', () => {
+  test('refuses paths that leave the folder or are invalid', () => {
     const store = makeFileStore(new FakeFiles().hostCall);
     for (const path of ['', '/', '.', '../a', 'a/../../b', 'a\0b', 7, undefined, 'x'.repeat(2000)])
       assert.throws(() => store.open(path as string), TypeError, String(path).slice(0, 20));
   });
 
-  test('a folder for reading only is not written, one for writing only not read', async () => {
+  test('a read-only folder cannot be written, a write-only one cannot be read', async () => {
     const { hostCall } = new FakeFiles();
     const reading = makeFileStore(hostCall, { access: 'read', where: 'this.dir' }).open('a');
     const message = 'this.dir was opened for reading only';
@@ -169,12 +169,12 @@ describe('$.files', () => {
   });
 });
 
-/** The test runner fails a test during which an error is uncaught, or a rejection unhandled: each waits for such a one. */
+/** The test runner fails a test with an uncaught error or an unhandled rejection, so each test waits long enough for one. */
 describe('an error of a file that the caller catches stays with the caller', () => {
   const settled = async (): Promise<void> => {
     for (let turn = 0; turn < 5; turn += 1) await new Promise((resolve) => setImmediate(resolve));
   };
-  /** Answers as late as a real service does: what is to go wrong has gone wrong by then. */
+  /** Answers as late as a real service does, after any early error has happened. */
   const slowly =
     (hostCall: HostCallFunction): HostCallFunction =>
     async (...args) => {
@@ -197,7 +197,7 @@ describe('an error of a file that the caller catches stays with the caller', () 
     assert.equal(await file.toEncodedString(), 'before');
   });
 
-  test('a stream that fails before it is read, while the service is asked, or of another make', async () => {
+  test('a stream that fails before it is read, while the service is called, or of another implementation', async () => {
     const files = new FakeFiles();
     files.put('files', 'a', 'before');
     const file = makeFileStore(slowly(files.hostCall)).open('a');
@@ -224,7 +224,7 @@ describe('an error of a file that the caller catches stays with the caller', () 
     assert.equal(await file.toEncodedString(), 'before');
   });
 
-  test('a destination that cannot be made closes the source', async () => {
+  test('a destination that cannot be created closes the source', async () => {
     const refuse = makeFileStore(slowly(() => Promise.reject(new Error('quota')))).open('a');
     const source = Readable.from(['a']);
     await assert.rejects(refuse.fromReadableStream(source), { message: 'quota' });
@@ -235,7 +235,7 @@ describe('an error of a file that the caller catches stays with the caller', () 
     await settled();
   });
 
-  test('a host that is not reached, or breaks off', async () => {
+  test('a host that is not reached, or breaks off the response', async () => {
     const server = createServer((request, response) => {
       if (request.url === '/reset') return request.socket.destroy();
       response.writeHead(200, { 'content-length': '10' }).write('half');
@@ -269,7 +269,7 @@ describe('an error of a file that the caller catches stays with the caller', () 
     await settled();
   });
 
-  test('streams that are given up while the service is asked', async () => {
+  test('streams that are destroyed while the service is called', async () => {
     const files = new FakeFiles();
     files.put('files', 'a', 'before');
     let isAway = false;

@@ -6,23 +6,23 @@ import type { ReadableStream } from 'node:stream/web';
 import { hostCallBodyBytesMax } from '#runner/protocol.ts';
 import type { HostCallFunction } from './host-calls.ts';
 
-/** `$.files`, and what a `dir` prop is. Paths are relative to the folder. */
+/** `$.files`, and the value of a `dir` prop. Paths are relative to the folder. */
 export interface FileStore {
-  /** A file that is there, or one to be written. */
+  /** An existing file, or one to be written. */
   open(path: string): StoredFile;
-  /** The file that a step exported: what `toJSON` of a file gave. */
+  /** The file of a descriptor that a step exported, the result of `toJSON` of a file. */
   openDescriptor(descriptor: unknown): StoredFile;
-  /** What lies directly in the folder at `path` (absent: the root). */
+  /** Direct entries of the folder at `path` (absent: the root). */
   dir(path?: string): AsyncGenerator<DirectoryEntry>;
 }
 
 export interface DirectoryEntry {
   name: string;
-  /** From the root: what `open` and `dir` take. */
+  /** Path from the root, for `open` and `dir`. */
   path: string;
   isFile(): boolean;
   isDirectory(): boolean;
-  /** Bytes; of files only, like the rest. */
+  /** Size in bytes. Like the following fields, only present for files. */
   size?: number;
   modifiedAt?: Date;
   file?: StoredFile;
@@ -32,17 +32,17 @@ export interface DirectoryEntry {
 export interface FileDescriptor {
   path: string;
   name: string;
-  /** Of files in a stash; those of the project have none. */
+  /** Present for files in a stash, absent for those of the project. */
   stash_id?: string;
-  /** Once it was asked for with `withGetUrl`. */
+  /** Present after `withGetUrl`. */
   get_url?: string;
 }
 
 export interface FileStoreOptions {
-  /** `files`: the project's; else the id of a stash. */
+  /** `files` for the project's folder, otherwise the ID of a stash. */
   folder?: string;
   access?: 'read' | 'write' | 'read-write';
-  /** How messages name the store. */
+  /** Name of the store in messages. */
   where?: string;
 }
 
@@ -68,7 +68,7 @@ export function makeFileStore(hostCall: HostCallFunction, options: FileStoreOpti
   };
 }
 
-/** A relative path in normal form. Throws a TypeError for one that is none, or that leaves the folder. */
+/** Normalizes a relative path. Throws a TypeError for an invalid one, and for one that leaves the folder. */
 export function checkPath(path: unknown, where: string): string {
   if (typeof path !== 'string') throw new TypeError(`${where}: a path is a text, found ${typeof path}`);
   const parts = path.split('/').filter((part) => part !== '' && part !== '.');
@@ -88,7 +88,7 @@ interface FileState {
   etag: unknown;
 }
 
-/** The files of one folder, as asks. */
+/** The files of one folder, through host calls. */
 export class FolderClient {
   readonly folder: string;
   readonly #hostCall: HostCallFunction;
@@ -128,7 +128,7 @@ export class FolderClient {
     return { size: Number(header.size), etag: header.etag };
   }
 
-  /** Pieces of a file, each asked for when the one before it is used up. */
+  /** Pieces of a file. Each is requested when the one before it was used. */
   async *pieces(path: string, { size, etag }: FileState): AsyncGenerator<Buffer> {
     let offset = 0;
     while (offset < size) {
@@ -141,7 +141,7 @@ export class FolderClient {
     }
   }
 
-  /** A file is replaced when the stream has finished, not before; an unfinished stream leaves it as it was. */
+  /** Returns a stream that replaces the file when it has finished. An unfinished stream leaves the file unchanged. */
   async writer(path: string, contentType: unknown, contentLength: unknown): Promise<Writable> {
     this.mayWrite();
     const { header } = await this.request('begin', {
@@ -202,7 +202,7 @@ export class FolderClient {
     }
   }
 
-  /** Every file whose path begins with `prefix`, at any depth. */
+  /** All files whose path begins with `prefix`, at any depth. */
   async *allBelow(prefix: string): AsyncGenerator<{ path: string; size: number; modifiedAt: Date }> {
     this.mayRead();
     let after: unknown;
@@ -222,7 +222,7 @@ export class FolderClient {
   }
 }
 
-/** One file of the project or of a stash. Nothing is asked of the service before a method is called. */
+/** A file of the project or of a stash. Only its methods call the service. */
 export class StoredFile {
   readonly path: string;
   readonly name: string;
@@ -245,18 +245,18 @@ export class StoredFile {
     };
   }
 
-  /** Its JSON never holds an address to write to. */
+  /** Only for compatibility: the JSON never holds a URL to write to. */
   withoutPutUrl(): this {
     return this;
   }
 
-  /** With `get_url`, what `toUrl` gives, in its JSON. Code that only writes hands such links on too. */
+  /** Adds `get_url`, the result of `toUrl`, to its JSON. Also allowed for a write-only file, because code passes such links on. */
   async withGetUrl(): Promise<this> {
     this.get_url = await this.#url();
     return this;
   }
 
-  /** An address from which anybody can download the file, for 30 minutes. */
+  /** A URL from which everyone can download the file, for 30 minutes. */
   async toUrl(): Promise<string> {
     this.#client.mayRead();
     return this.#url();
@@ -277,7 +277,7 @@ export class StoredFile {
     return Buffer.concat(await Array.fromAsync(this.#client.pieces(this.path, state)));
   }
 
-  /** `start` and `end` are bytes of the file. */
+  /** `start` and `end` are byte positions in the file. */
   async toEncodedString(encoding: BufferEncoding = 'utf8', start?: number, end?: number): Promise<string> {
     return (await this.toBuffer()).toString(encoding, start, end);
   }
@@ -306,12 +306,12 @@ export class StoredFile {
   async fromFile(localPath: string, contentType?: string): Promise<this> {
     this.#client.mayWrite();
     const from = fs.createReadStream(localPath);
-    // Rejects for a file that is not there, before anything is asked of the service.
+    // Rejects for a missing file before the service is called.
     await once(from, 'open');
     return this.fromReadableStream(from, contentType);
   }
 
-  /** `options` as of `fetch`. Rejects when the answer is no success; the file is then as it was. */
+  /** `options` as for `fetch`. Rejects when the response is no success, and the file stays unchanged. */
   async fromUrl(url: string | URL, options?: RequestInit): Promise<this> {
     this.#client.mayWrite();
     const response = await fetch(url, options);
@@ -335,8 +335,8 @@ export class StoredFile {
 }
 
 /**
- * A source may fail while its destination is still being made. Somebody has to listen then: an error that the caller
- * gets as a rejection must not end the process as one that nobody caught. A source without a destination is closed.
+ * Pipes a source into a destination that is created meanwhile. The source may fail before the destination exists, so its errors need a listener:
+ * an error that the caller gets as a rejection must not end the process as an uncaught one. Without a destination the source is closed.
  */
 async function pipeInto(
   from: Readable | AsyncIterable<string | Uint8Array>,
@@ -360,12 +360,12 @@ async function pipeInto(
     throw early.error;
   }
   const piped = pipeline(from as Readable, to);
-  // From here on the pipeline listens; a failure after its end is the caller's, who made the source.
+  // From here on the pipeline listens. A failure after its end concerns the caller, who created the source.
   source?.off('error', onEarlyError);
   await piped;
 }
 
-/** Also streams of other makes: all that is needed of them is that they tell of errors. */
+/** True for streams of any implementation, which only have to report errors as events. */
 function isEmitter(from: object): from is Pick<Readable, 'on' | 'off'> & { destroy?: () => unknown } {
   return 'on' in from && typeof from.on === 'function' && 'off' in from && typeof from.off === 'function';
 }

@@ -11,7 +11,7 @@ import type { ResolvedProp } from './prop-definitions.ts';
 const dirOf = (attributes: object): ResolvedProp => ({ type: 'dir', ...attributes });
 
 describe('this.<prop> of type dir', () => {
-  test('has the files of the stash that is its value, else those of the project', async () => {
+  test('has the files of the stash in its value, otherwise those of the project', async () => {
     const files = new FakeFiles();
     files.put('stash_1', 'a', 'stash');
     files.put('files', 'a', 'project');
@@ -22,7 +22,7 @@ describe('this.<prop> of type dir', () => {
     for (const value of [undefined, null, '', true, {}]) assert.equal(await open(value), 'project');
   });
 
-  test('keeps to its accessMode', async () => {
+  test('respects its accessMode', async () => {
     const files = new FakeFiles();
     files.put('files', 'a', 'x');
     const reading = makeDir('dir', dirOf({ accessMode: 'read' }), undefined, files.hostCall).open('a');
@@ -33,7 +33,7 @@ describe('this.<prop> of type dir', () => {
     await writing.delete();
   });
 
-  test('a file that was written tells where it can be downloaded, in its JSON too, also where nothing may be read', async () => {
+  test('a file that was written returns its download URL, in its JSON too, also where reading is not allowed', async () => {
     const files = new FakeFiles();
     const dir = makeDir('dir', dirOf({ accessMode: 'write' }), undefined, files.hostCall);
     const written = await dir.open('a').fromReadableStream(Readable.from(['x']));
@@ -51,7 +51,7 @@ describe('sync: true of a dir prop', () => {
     ['dir', dirOf({ sync: true, ...attributes })],
   ];
 
-  test('brings the stash into /tmp, and what is new or changed back', async () => {
+  test('copies the stash into /tmp, and new or changed files back', async () => {
     await using temp = await createTempFolder('sync');
     const files = new FakeFiles();
     for (const path of ['a.txt', 'b/c.txt', 'same.txt']) files.put('stash_1', path, `${path} of the stash`);
@@ -72,7 +72,7 @@ describe('sync: true of a dir prop', () => {
     assert.deepEqual(written.map(({ path }) => path).sort(), ['a.txt', 'new/d.txt']);
   });
 
-  test('sees a change that keeps the size and the time of a file', async () => {
+  test('detects a change that keeps the size and the time of a file', async () => {
     await using temp = await createTempFolder('sync');
     const files = new FakeFiles();
     files.put('stash_1', 'a', 'one');
@@ -84,7 +84,7 @@ describe('sync: true of a dir prop', () => {
     assert.equal(String(files.folder('stash_1').get('a')?.body), 'two');
   });
 
-  test('goes one way only when accessMode says so', async () => {
+  test('copies in one direction only when accessMode says so', async () => {
     await using temp = await createTempFolder('sync');
     const files = new FakeFiles();
     files.put('stash_1', 'a', 'one');
@@ -100,7 +100,7 @@ describe('sync: true of a dir prop', () => {
     assert.equal(files.folder('stash_1').has('c'), false);
   });
 
-  test('does nothing without a value, and nothing for props that are not mirrored', async () => {
+  test('does nothing without a value, and nothing for props without sync', async () => {
     await using temp = await createTempFolder('sync');
     const files = new FakeFiles();
     await (await syncIn(props({}), {}, files.hostCall, temp.path))();
@@ -108,7 +108,7 @@ describe('sync: true of a dir prop', () => {
     assert.deepEqual(files.asked, []);
   });
 
-  test('writes nowhere else than below /tmp, whatever a stash says its paths are', async () => {
+  test('writes only below /tmp, whatever paths a stash has', async () => {
     await using temp = await createTempFolder('sync');
     const files = new FakeFiles();
     files.put('stash_1', '../outside', 'x');

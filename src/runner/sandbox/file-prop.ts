@@ -7,10 +7,10 @@ import type { ResolvedProp } from './prop-definitions.ts';
 
 type Access = 'read' | 'write' | 'read-write';
 
-/** Files that are mirrored one way, and entries of `/tmp` that are looked at for it. */
+/** Maximum files that are copied in one direction, and maximum entries of `/tmp` that are read for it. */
 const syncedFilesMax = 10_000;
 
-/** `this.<prop>` of type `dir`: the files of the stash that is its value (a stash id or `{ id }`), else the project's. */
+/** `this.<prop>` of type `dir`: the files of the stash in its value (a stash ID or `{ id }`), otherwise the project's. */
 export function makeDir(
   name: string,
   definition: ResolvedProp,
@@ -25,16 +25,15 @@ export function makeDir(
 }
 
 /**
- * Brings the files of every `dir` prop with `sync: true` and a stash as its value into `/tmp`, and returns what takes
- * those that are new or changed then back to it. To be called around `run` of a step, in the async context of the call
- * so that `/tmp` is that of the run:
+ * Copies the files of every `dir` prop with `sync: true` and a stash as its value into `/tmp`. Returns a function that copies new or changed
+ * files back. Called around `run` of a step, in the async context of the call, so that `/tmp` belongs to the run:
  *
  *     const syncOut = await syncIn(props, values, ask);
  *     const result = await run.call(context, …);
  *     await syncOut();
  *
- * A run that throws takes nothing back. Without such a prop nothing is asked and nothing read. A prop without a value
- * is not mirrored: `/tmp` may hold what no one meant to keep.
+ * A run that throws copies nothing back. Without such a prop no host call is made and nothing is read. A prop without a value is not
+ * synchronized, because `/tmp` may hold files that are not meant to be stored.
  */
 export async function syncIn(
   props: readonly [name: string, definition: ResolvedProp][],
@@ -73,7 +72,7 @@ async function bringIn(client: FolderClient, localFolder: string): Promise<void>
   }
 }
 
-/** Regular files below `/tmp` by relative path, each with a text that changes when it does. */
+/** Regular files below `/tmp` by relative path, each with a text that changes when the file does. */
 async function localFiles(localFolder: string): Promise<Map<string, string>> {
   const found = new Map<string, string>();
   const folders = [''];
@@ -84,7 +83,7 @@ async function localFiles(localFolder: string): Promise<Map<string, string>> {
       if (entries > syncedFilesMax) throw tooMany(`${localFolder} has`);
       const path = folder + name;
       const state = await fs.promises.lstat(`${localFolder}/${path}`).catch(ignoreMissing);
-      // Links are left alone: what they point to need not be of this run.
+      // Links are ignored, because their targets may not belong to this run.
       if (state?.isDirectory()) folders.push(`${path}/`);
       else if (state?.isFile())
         found.set(path, `${state.ino} ${state.size} ${state.mtimeMs} ${state.ctimeMs}`);
@@ -97,7 +96,7 @@ async function namesIn(folder: string): Promise<string[]> {
   return (await fs.promises.readdir(folder).catch(ignoreMissing)) ?? [];
 }
 
-/** Code may remove files at any moment, and `/tmp` is made when it is first used. */
+/** Ignores missing files: code may remove them at any moment, and `/tmp` is created when it is first used. */
 function ignoreMissing(error: NodeJS.ErrnoException): undefined {
   if (error.code !== 'ENOENT') throw error;
 }

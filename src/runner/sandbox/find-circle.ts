@@ -1,7 +1,7 @@
-/** Deeper than this, JSON is cut anyway. */
+/** JSON is cut beyond this depth anyway. */
 const depthMax = 1000;
 
-/** Where a value refers back to one that holds it, as two paths from `name`; undefined when it does not. */
+/** Finds a place where a value refers back to one that contains it, as two paths from `name`; undefined when there is none. */
 export function findCircle(value: unknown, name: string): { from: string; to: string } | undefined {
   return search(value, name, new Map(), new WeakSet(), 0);
 }
@@ -10,7 +10,7 @@ function search(
   value: unknown,
   path: string,
   holders: Map<object, string>,
-  /** Known to lead to none: what many refer to is looked at once. */
+  /** Values that are known to lead to no circle, so that shared ones are visited once. */
   seen: WeakSet<object>,
   depth: number,
 ): { from: string; to: string } | undefined {

@@ -13,9 +13,8 @@ import type { Channel } from './channel.ts';
 import { byteLength, jsonStringify } from './primordials.ts';
 
 /**
- * Asks the service on behalf of the call that runs: data stores, files, other workflows. The header is a small object
- * of JSON (64 KB at most), the body at most 1 MB each way. Rejects with an Error that has the message of the service's
- * answer, and its `code` when there is one.
+ * Calls the service for the running call: data stores, files, other workflows. The header is a small JSON object (at most 64 KB), the body has at
+ * most 1 MB in each direction. Rejects with an Error that has the message of the service, and its `code` if there is one.
  */
 export type HostCallFunction = (
   kind: string,
@@ -25,7 +24,7 @@ export type HostCallFunction = (
 
 type Answer = Awaited<ReturnType<HostCallFunction>>;
 
-/** Host calls of one call that wait for their turn; code that starts more without awaiting any has a fault. */
+/** Maximum host calls of one call that wait for their turn. Code that starts more without awaiting any is faulty. */
 const waitingMax = 10_000;
 
 interface OpenHostCall {
@@ -33,7 +32,7 @@ interface OpenHostCall {
   kind: string;
   header: string;
   body: string | Uint8Array;
-  /** Where it was made: when the answer comes, no code of the component is on the stack. */
+  /** Holds the stack of the call. When the answer comes, no code of the component is on the stack. */
   from: Error;
   resolve: (answer: Answer) => void;
   reject: (error: Error) => void;
@@ -46,7 +45,7 @@ interface CallState {
   waiting: OpenHostCall[];
 }
 
-/** The host calls of all calls of this process: a bounded number is under way, the rest waits in line, and the calls take turns. */
+/** The host calls of all calls of this process. A limited number is under way, the others wait in line, and the calls take turns. */
 export class HostCalls {
   readonly #channel: Channel;
   readonly #open = new Map<number, OpenHostCall>();
@@ -57,7 +56,7 @@ export class HostCalls {
     this.#channel = channel;
   }
 
-  /** The function with which the code of one call calls the host. */
+  /** Returns the function with which the code of one call calls the host. */
   forCall(call: CallState['call']): HostCallFunction {
     const caller: CallState = { call, open: 0, waiting: [] };
     return async (kind, header, body = '') => this.#hostCall(caller, kind, header, body);
@@ -67,7 +66,7 @@ export class HostCalls {
     const headerText = jsonStringify(header);
     if (byteLength(headerText) > hostCallHeaderBytesMax)
       throw new RangeError(
-        `what is asked for is described in more than ${bytesText(hostCallHeaderBytesMax)}`,
+        `the arguments of a request to the service are larger than ${bytesText(hostCallHeaderBytesMax)}`,
       );
     if (byteLength(body) > hostCallBodyBytesMax)
       throw new RangeError(`more than ${bytesText(hostCallBodyBytesMax)} are sent to the service at a time`);
@@ -85,7 +84,7 @@ export class HostCalls {
       if (this.#open.size >= hostCallsPerProcessMax) return;
       if (caller.open >= hostCallsPerCallMax && !caller.call.ended) continue;
       const hostCall = caller.waiting.shift();
-      // To the end of the line when it has more: the iteration comes to it again.
+      // A call with more host calls goes to the end of the line, and the iteration reaches it again.
       this.#inLine.delete(caller);
       if (caller.waiting.length > 0) this.#inLine.add(caller);
       if (hostCall === undefined) continue;
@@ -116,7 +115,7 @@ export class HostCalls {
     );
   }
 
-  /** Takes an answer of the service. */
+  /** Settles a host call with the answer of the service. */
   settle(answer: AnswerHeader, payload: Buffer): void {
     const hostCall = this.#open.get(answer.n);
     if (hostCall === undefined) return;

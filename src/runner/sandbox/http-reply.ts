@@ -4,13 +4,13 @@ export interface CheckedReply {
   body: Uint8Array;
 }
 
-/** A reply whose body, or whose headers, are larger than is taken. */
+/** The body or the headers of a reply are larger than allowed. */
 export class ReplyTooLargeError extends TypeError {
   override name = 'TypeError';
   readonly code = 'reply_too_large';
   readonly details: { bytes: number; bytes_max: number };
 
-  /** `bytes`: of a stream that was not read to its end, those that were read. */
+  /** `bytes` is the length of the part that was read, for a stream that was not read to its end. */
   constructor(
     what: string,
     bytes: number,
@@ -30,9 +30,9 @@ const headersMax = 100;
 const headerBytesMax = 32 * 1024;
 
 /**
- * The argument of `http.respond` as status, headers and bytes. Throws a TypeError that names what is wrong, towards
- * the component: status as a number or numeric string from 200 to 599 (those below announce another answer, for which
- * a client goes on waiting), body a string, Buffer, anything JSON, or none.
+ * Returns the argument of `http.respond` as status, headers and bytes. Throws a TypeError for the component that names the invalid part. The
+ * status is a number or numeric string from 200 to 599 (lower ones announce another response, for which a client continues to wait); the body
+ * is a string, a Buffer, any JSON value, or absent.
  */
 export function checkReply(given: unknown, bytesMax: number, what = 'http.respond'): CheckedReply {
   if (typeof given !== 'object' || given === null) {
@@ -73,7 +73,7 @@ function checkHeaders(headers: unknown, what: string): Record<string, string | s
     }
     const values = (Array.isArray(value) ? value : [value]).map(String);
     for (const text of values) {
-      // Values are Latin-1: one byte each.
+      // Values are Latin-1, so each character is one byte.
       bytes += name.length + text.length;
       if (forbiddenInHeaderValue.test(text)) {
         throw new TypeError(`${what}: the value of header ${name} has characters that are not allowed`);
@@ -86,7 +86,7 @@ function checkHeaders(headers: unknown, what: string): Record<string, string | s
   return checked;
 }
 
-/** Bytes of a body; names its type in `headers` when the component did not and it is known. */
+/** Returns the bytes of a body. Sets its type in `headers` when it is known and the component did not. */
 function bodyBytes(body: unknown, headers: Record<string, string | string[]>, what: string): Uint8Array {
   if (body === undefined || body === null || body === '') return new Uint8Array();
   if (ArrayBuffer.isView(body)) return new Uint8Array(body.buffer, body.byteOffset, body.byteLength);

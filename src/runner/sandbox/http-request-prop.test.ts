@@ -61,7 +61,7 @@ describe('execute() of an http_request prop', () => {
   const execute = (config: object, defaults?: object) =>
     makeHttpRequest('httpRequest', defaults, config).execute();
 
-  test('does the configured request and answers as axios does', async () => {
+  test('makes the configured request and responds as axios does', async () => {
     const response = await execute({
       method: 'post',
       url: `${origin}/a?x=1`,
@@ -87,7 +87,7 @@ describe('execute() of an http_request prop', () => {
     assert.deepEqual(response.headers['set-cookie'], ['a=1', 'b=2']);
   });
 
-  test('takes what the value leaves open from the default of the prop', async () => {
+  test('uses the default of the prop for fields that the value does not set', async () => {
     await execute({ url: origin }, { method: 'PUT', url: 'http://other.invalid' });
     assert.equal(seen.method, 'PUT');
     const prop = makeHttpRequest('httpRequest', { method: 'PUT' }, { url: origin });
@@ -145,6 +145,7 @@ describe('execute() of an http_request prop', () => {
     );
   });
 
+<<<<<<< HEAD
   test('auth of an exported workflow is what is filled in', async () => {
     const withAuth = (auth: object) => execute({ url: origin, auth: { type: 'integrated_auth', ...auth } });
     await withAuth({ username: '', password: '', token: '' });
@@ -193,6 +194,9 @@ describe('execute() of an http_request prop', () => {
   });
 
   test('reads answers by their type', async () => {
+=======
+  test('reads responses by their type', async () => {
+>>>>>>> main
     assert.deepEqual((await execute({ url: `${origin}/image` })).data, Buffer.from([0, 255]));
     assert.equal((await execute({ url: `${origin}/latin` })).data, 'ä');
     assert.equal((await execute({ url: `${origin}/lies` })).data, '<html>');
@@ -213,7 +217,7 @@ describe('execute() of an http_request prop', () => {
     });
   });
 
-  test('no answer is an error that says why', async () => {
+  test('a missing response is an error with the reason', async () => {
     await assert.rejects(execute({ url: 'http://127.0.0.1:1/' }), (error: Error & { code?: unknown }) => {
       assert.match(error.message, /bad port|ECONNREFUSED/);
       return true;
@@ -231,14 +235,14 @@ describe('execute() of an http_request prop', () => {
     await assert.rejects(execute({ url: origin, headers: 'a' }), /headers is a list of names and values/);
   });
 
-  test('an answer that is too large is not held', async () => {
+  test('a response that is too large is not kept in memory', async () => {
     await assert.rejects(execute({ url: `${origin}/large` }), {
       message: 'the response is larger than 64 MB',
       code: 'ERR_BAD_RESPONSE',
     });
   });
 
-  test('what a step returns or throws does not hold the credentials of the request', async () => {
+  test('the result and the errors of a step do not contain the credentials of the request', async () => {
     const config = { auth: { type: 'bearer', token: 'canary' }, headers: [{ name: 'x', value: 'canary' }] };
     const response = await execute({ url: origin, ...config });
     assert.doesNotMatch(JSON.stringify(response), /canary/);

@@ -2,7 +2,7 @@ import fs from 'node:fs';
 import { basename } from 'node:path';
 import { bytesText } from '#lib/units.ts';
 
-/** Value of a prop of type `http_request`: what the form of a request holds. Lists may also be plain objects. */
+/** Value of a prop of type `http_request`, as the form of a request stores it. Lists may also be plain objects. */
 interface RequestConfig {
   method?: unknown;
   url?: unknown;
@@ -23,7 +23,7 @@ interface RequestConfig {
 /** What `execute` replaces in the configuration. */
 type RequestOptions = Pick<RequestConfig, 'responseType'>;
 
-/** As axios answers; `config` and `request` are there but not enumerable, so that an exported response lacks them. */
+/** A response in the form of axios. `config` and `request` are not enumerable, so that an exported response lacks them. */
 export interface HttpResponse {
   status: number;
   statusText: string;
@@ -41,10 +41,10 @@ const textTypes = /^text\/|[/+](?:json|xml|yaml|x-yaml|javascript|x-www-form-url
 const isJson = /^application\/json$|\+json$/;
 
 /**
- * `this.<prop>` of type `http_request`: the configuration, and `execute()`, which does the request. It resolves to a
- * response for any status from 200 to 299 and rejects as axios does: `Request failed with status code 404` with
- * `response` and `code` (ERR_BAD_REQUEST, from 500 on ERR_BAD_RESPONSE), or the reason why there was no answer with
- * its code (ECONNREFUSED and the like). `defaults` is the prop's default, of which `value` replaces what it names.
+ * `this.<prop>` of type `http_request`: the configuration, and `execute()`, which makes the request. It resolves to a response for any status
+ * from 200 to 299. It rejects as axios does: `Request failed with status code 404` with `response` and `code` (ERR_BAD_REQUEST, from 500 on
+ * ERR_BAD_RESPONSE), or the reason of a missing response with its code (such as ECONNREFUSED). `defaults` is the default of the prop; fields
+ * of `value` replace its fields.
  */
 export function makeHttpRequest(
   name: string,
@@ -64,7 +64,7 @@ async function execute(where: string, config: RequestConfig): Promise<HttpRespon
   const headers = new Headers();
   for (const [name, value] of pairs(where, 'headers', config.headers)) headers.append(name, textOf(value));
   authorize(where, asObject(config.auth), headers);
-  // fetch refuses a body here, and a form keeps what was typed before the method was changed.
+  // fetch refuses a body with these methods, and a form keeps its body when the user changes the method.
   const body = methodsWithoutBody.has(method) ? undefined : await bodyOf(where, config.body, headers);
   const sent = { method, url: url.href };
   const shown = { ...config, ...sent };
@@ -140,7 +140,7 @@ function isFilled(value: unknown): boolean {
 
 type Body = string | FormData | URLSearchParams | Uint8Array<ArrayBuffer>;
 
-/** The body, and its type in `headers` where neither the component nor fetch names it. */
+/** Returns the body, and sets its type in `headers` where neither the component nor fetch does. */
 async function bodyOf(where: string, given: unknown, headers: Headers): Promise<Body | undefined> {
   if (given === undefined || given === null || given === '') return undefined;
   if (typeof given !== 'object') return raw(given, undefined, headers);
@@ -154,7 +154,7 @@ async function bodyOf(where: string, given: unknown, headers: Headers): Promise<
   if (entries.length === 0) return undefined;
   const kind = named ?? headers.get('content-type') ?? 'application/json';
   if (kind.startsWith('multipart/form-data')) {
-    // fetch names the type together with the boundary that it chose.
+    // fetch sets the type together with the boundary that it chose.
     headers.delete('content-type');
     const form = new FormData();
     const files = namesOfFiles(fields);
@@ -213,7 +213,7 @@ function setDefault(headers: Headers, contentType: string): void {
   if (!headers.has('content-type')) headers.set('content-type', contentType);
 }
 
-/** Names and values of a list, without those that are switched off or have no name. */
+/** Names and values of a list, without disabled entries and those without a name. */
 function pairs(where: string, what: string, list: unknown): [name: string, value: unknown][] {
   if (list === undefined || list === null || list === '') return [];
   if (typeof list !== 'object')
@@ -240,7 +240,7 @@ async function readBody(response: Response): Promise<Buffer> {
   return Buffer.concat(pieces);
 }
 
-/** JSON as its value, text as text, anything else as a Buffer. JSON that does not parse is text, as with axios. */
+/** Returns JSON as its value, text as text, anything else as a Buffer. Invalid JSON is text, as with axios. */
 function dataOf(bytes: Buffer, contentType: string): unknown {
   const type = (contentType.split(';')[0] ?? '').trim().toLowerCase();
   if (type !== '' && !textTypes.test(type)) return bytes;
@@ -268,7 +268,7 @@ function headersOf(response: Response): Record<string, string | string[]> {
   return headers;
 }
 
-/** `fetch failed` with what failed in its cause becomes an error that says so itself. */
+/** Replaces `fetch failed` with the message of its cause. */
 function noAnswer(thrown: unknown): Error {
   const error = thrown instanceof Error ? thrown : new Error(String(thrown));
   const cause = error.cause instanceof Error ? error.cause : error;
@@ -279,7 +279,7 @@ function noAnswer(thrown: unknown): Error {
   });
 }
 
-/** Adds properties that no JSON shows: they hold credentials. */
+/** Adds properties that JSON leaves out, because they hold credentials. */
 function hidden<T extends object>(target: T, properties: Loose): T {
   for (const [key, value] of Object.entries(properties))
     Object.defineProperty(target, key, { value, writable: true, configurable: true });

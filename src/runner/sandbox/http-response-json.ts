@@ -1,9 +1,9 @@
 import { findCircle } from './find-circle.ts';
 
-/** Deeper than this, responses are left as they are. */
+/** Responses beyond this depth are left unchanged. */
 const depthMax = 32;
 
-/** What axios answers, with the request and its settings beside the answer. */
+/** A response of axios, which also holds the request and its settings. */
 interface AxiosResponse {
   status: number;
   statusText: unknown;
@@ -14,9 +14,8 @@ interface AxiosResponse {
 }
 
 /**
- * A copy in which responses of axios that hold themselves, as all do that came over a socket, are their status, statusText,
- * headers and data: code that returns one means these. Their requests hold tokens besides. Answers the value itself when there
- * are none.
+ * Returns a copy in which each circular axios response (every response that came over a socket) has only status, statusText, headers and data,
+ * which is what the code means. The request in it may also hold tokens. Returns the value itself when there is none.
  */
 export function withPlainResponses(value: unknown): unknown {
   return plain(value, new Map(), 0);
@@ -25,7 +24,7 @@ export function withPlainResponses(value: unknown): unknown {
 function plain(value: unknown, known: Map<object, unknown>, depth: number): unknown {
   if (typeof value !== 'object' || value === null || depth > depthMax) return value;
   if (known.has(value)) return known.get(value);
-  // What refers back to this is left to refer to it: a circle of another kind stays one.
+  // While a value is copied, references back to it stay references to the original, so that a circle of another kind stays one.
   known.set(value, value);
   const copy = isAxiosResponse(value) ? plainResponse(value) : plainChildren(value, known, depth);
   known.set(value, copy);
@@ -60,7 +59,7 @@ function plainChildren(value: object, known: Map<object, unknown>, depth: number
     const child = (value as Record<string, unknown>)[key];
     const copied = plain(child, known, depth + 1);
     if (copied === child) continue;
-    // No prototype: a key `__proto__` must become a plain key.
+    // Without a prototype the key `__proto__` becomes an ordinary key.
     copy ??= Object.assign(Object.create(null) as Record<string, unknown>, value);
     copy[key] = copied;
   }

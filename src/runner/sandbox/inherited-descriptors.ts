@@ -5,9 +5,8 @@ const lastOwnDescriptor = 5;
 const highestLooked = 255;
 
 /**
- * Descriptors that the service's own parent left open without close-on-exec come through spawn into this process.
- * Node itself holds only anonymous inodes and pipes above 5; files and sockets are foreign, and are closed before
- * user code exists. Returns how many.
+ * Closes descriptors that the parent of the service left open without close-on-exec, and that this process inherited. Node itself has only
+ * anonymous inodes and pipes above 5. Files and sockets are foreign, and are closed before user code exists. Returns their number.
  */
 export function closeInheritedDescriptors(): number {
   let closed = 0;
@@ -25,7 +24,7 @@ export function closeInheritedDescriptors(): number {
         closed += 1;
       }
     } catch {
-      // Not open.
+      // It is not open.
     }
   }
   return closed;

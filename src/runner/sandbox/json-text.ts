@@ -1,25 +1,24 @@
 import { bytesText } from '#lib/units.ts';
 import { byteLength, jsonParse, jsonStringify } from './primordials.ts';
 
-/** The JSON of a value is longer than the limit that applies to it. */
+/** The JSON of a value is longer than its limit. */
 export class TooLargeError extends Error {
   override name = 'TooLargeError';
   readonly code = 'ERR_TOO_LARGE';
 }
 
-/** Deeper than this, cycles are looked for. */
+/** Beyond this depth, a value is checked for cycles. */
 const plainDepthMax = 64;
-/** Deeper than this, a value is cut: the recursion must not overflow the stack. */
+/** Beyond this depth, a value is cut, so that the recursion does not overflow the stack. */
 const depthMax = 1000;
 
-/** Characters the value under inspection may still have. Module state, because the walk never yields. */
+/** Characters left for the value that is being converted. Module state, because the walk never yields. */
 let charactersLeft = 0;
 
 /**
- * JSON text of any value, by the documented conversions where JSON has none: BigInt → digits, Map → object,
- * Set → array, binary data → `{type: 'Buffer', base64}`, errors → `{name, message, …}`, a cycle → "[Circular]".
- * `undefined`, functions and symbols have no JSON: undefined is returned. Throws `TooLargeError`, before building
- * the text where it can.
+ * JSON text of any value, with the documented conversions where JSON has no form: BigInt → digits, Map → object, Set → array, binary data →
+ * `{type: 'Buffer', base64}`, errors → `{name, message, …}`, a cycle → "[Circular]". `undefined`, functions and symbols have no JSON, so
+ * undefined is returned. Throws `TooLargeError`, before it builds the text where possible.
  */
 export function toJsonText(value: unknown, bytesMax: number, what: string): string | undefined {
   charactersLeft = bytesMax;
@@ -42,7 +41,7 @@ function tooLarge(what: string, bytesMax: number): TooLargeError {
   return new TooLargeError(`${what} is larger than ${bytesText(bytesMax)} of JSON`);
 }
 
-/** A copy through JSON: what user code gets from the db must not alias what it set. */
+/** Copies through JSON, because values that user code gets from the db must not alias those that it set. */
 export function fromJsonText(text: string): unknown {
   return jsonParse(text);
 }
@@ -52,7 +51,7 @@ function spend(characters: number): void {
   if (charactersLeft < 0) throw new TooLargeError('too large');
 }
 
-/** Whether JSON.stringify alone gives the right text: the common case, and much faster than a replacer. */
+/** True when JSON.stringify alone gives the right text: the common case, and much faster than a replacer. */
 function isPlain(value: unknown, depth: number): boolean {
   switch (typeof value) {
     case 'string':
@@ -122,7 +121,7 @@ function convertObject(value: object, ancestors: object[]): unknown {
 }
 
 function convertEntries(entries: [string, unknown][], ancestors: object[]): object {
-  // No prototype: a key `__proto__` must become a plain key.
+  // Without a prototype the key `__proto__` becomes an ordinary key.
   const out: Record<string, unknown> = Object.create(null);
   for (const [key, item] of entries) {
     spend(key.length + 3);

@@ -4,12 +4,12 @@ import { importsFrom, servePackages, serveProvided } from './package-imports.ts'
 import { failureOf, refusalsInText, refuseAddons } from './refused-addons.ts';
 import { forgetMap, rememberBundle } from './source-map.ts';
 
-/** Node's own require: the harness is one CommonJS file. */
+/** Node's own require. It is available because the harness is one CommonJS file. */
 declare const require: (id: string) => unknown;
 
 /**
- * Evaluates a bundle and returns what it exports. It has everything inside but Node's own modules and, where there is a
- * folder of `packages`, those. In stack traces it appears to be in `folder`, which no other bundle of the process has had.
+ * Evaluates a bundle and returns its exports. The bundle contains everything except Node's own modules and, where there is a folder of
+ * `packages`, those. In stack traces its code is in `folder`, which no other bundle of the process has used.
  */
 export async function loadBundle(
   code: string,
@@ -26,7 +26,7 @@ export async function loadBundle(
   }
 }
 
-/** Of a bundle that is not called any more. Node keeps what it knows of ES modules for as long as the process lives. */
+/** Forgets a bundle that is no longer called. Node keeps its data about ES modules as long as the process lives. */
 export function forgetBundle(folder: string): void {
   for (const name of [`${folder}/index.cjs`, `file://${folder}/index.mjs`]) {
     forgetMap(name);
@@ -47,7 +47,7 @@ function loadCommonJs(code: string, folder: string): unknown {
   return module.exports;
 }
 
-/** A hook hands the text over under a file address: `import.meta.url` and `createRequire` work, nothing is read. */
+/** Loads the text under a file URL through a hook: `import.meta.url` and `createRequire` work, and nothing is read from disk. */
 async function loadModule(code: string, folder: string): Promise<unknown> {
   const esmAddress = `file://${folder}/index.mjs`;
   rememberBundle(esmAddress, code);
@@ -66,7 +66,7 @@ async function loadModule(code: string, folder: string): Promise<unknown> {
   }
 }
 
-/** Under the same address as one without packages, so that stacks show the same; only what it imports is elsewhere. */
+/** Uses the same URL as for a bundle without packages, so that stacks look the same. Only its imports come from elsewhere. */
 async function loadWithImports(
   code: string,
   folder: string,
@@ -85,7 +85,7 @@ async function loadWithImports(
   }
 }
 
-/** Packages whose native addon this bundle does without: the builder writes them into its first line. */
+/** Packages that this bundle can use without their native addon. The builder writes them into its first line. */
 function standInsOf(code: string): string[] {
   const [, names] = /^\/\/ without addons of: ([\w@./ -]+)\n/.exec(code) ?? [];
   return names?.split(' ') ?? [];

@@ -1,11 +1,11 @@
 import { fileError } from './file-error.ts';
 
-/** A file grows by pages of this size; only its last one may be smaller. */
+/** Size of a page of a file. Only the last page may be smaller. */
 const pageBytes = 64 * 1024;
-/** The smallest page. What a file has is counted in whole pages, as a disk counts blocks. */
+/** Minimum size of a page. The size of a file is counted in whole pages, as a disk counts blocks. */
 const pageBytesMin = 1024;
 
-/** What all files of one process may take together. */
+/** Limits for all files of one process together. */
 export class FilesBudget {
   readonly bytesMax: number;
   readonly #filesMax: number;
@@ -26,7 +26,7 @@ export class FilesBudget {
     this.#bytes -= bytes;
   }
 
-  /** One more file, folder or link. */
+  /** Counts a new file, folder or link. */
   addFile(syscall: string, path: string): void {
     if (this.#files >= this.#filesMax) throw fileError('ENOSPC', syscall, path);
     this.#files += 1;
@@ -37,7 +37,7 @@ export class FilesBudget {
   }
 }
 
-/** The bytes of one file. A page that was never written takes no memory and reads as zeros. */
+/** The bytes of one file. A page that was never written uses no memory and reads as zeros. */
 export class FileContent {
   readonly #budget: FilesBudget;
   readonly #pages: (Buffer | undefined)[] = [];
@@ -52,7 +52,7 @@ export class FileContent {
     return this.#size;
   }
 
-  /** Bytes of memory that it takes. */
+  /** Bytes of memory that the file uses. */
   get allocated(): number {
     return this.#allocated;
   }
@@ -72,7 +72,7 @@ export class FileContent {
     return Math.max(0, end - position);
   }
 
-  /** Writes all or, when there is no room, nothing. */
+  /** Writes everything or, when there is not enough room, nothing. */
   write(source: Uint8Array, position: number, path: string): void {
     const end = position + source.length;
     this.#allocate(position, end, path);
@@ -98,7 +98,7 @@ export class FileContent {
     this.#size = size;
   }
 
-  /** Gives the memory back. */
+  /** Frees the memory. */
   clear(): void {
     this.truncate(0, '');
   }

@@ -13,7 +13,7 @@ const flagsByName: Record<string, number> = {
   'a+': O_APPEND | O_CREAT | O_RDWR,
 };
 
-/** What a file is opened for. */
+/** The purpose for which a file is opened. */
 export interface OpenFlags {
   readable: boolean;
   writable: boolean;
@@ -23,7 +23,7 @@ export interface OpenFlags {
   truncate: boolean;
 }
 
-/** `flags` as `fs.open` takes them. `s` (synchronous) says nothing here, and `x` is exclusive. */
+/** Reads `flags` in the form of `fs.open`. `s` (synchronous) has no meaning here, and `x` is exclusive. */
 export function openFlags(flags: unknown): OpenFlags {
   let bits: number | undefined;
   if (typeof flags === 'number') bits = flags;
@@ -56,11 +56,11 @@ interface Span {
 type Encoded = BufferEncoding | { encoding?: BufferEncoding | null | undefined } | null | undefined;
 
 /**
- * An open file or folder, with the methods that `node:vfs` calls for descriptors and lends to `FileHandle`s: so the asynchronous
- * ones take everything that those of a `FileHandle` take.
+ * An open file or folder, with the methods that `node:vfs` calls for descriptors and lends to `FileHandle`s. So the asynchronous methods accept
+ * the arguments of a `FileHandle`'s.
  */
 export class MemoryFileHandle {
-  /** Where the next read or write without a position begins. Streams set it. */
+  /** Position of the next read or write without an explicit one. Streams set it. */
   position = 0;
   readonly path: string;
   readonly #node: FileNode | FolderNode;
@@ -99,7 +99,7 @@ export class MemoryFileHandle {
     return part.length;
   }
 
-  /** All that comes from the current position on. */
+  /** Reads everything from the current position on. */
   readFileSync(options?: Encoded): Buffer | string {
     const file = this.#file('read', this.#flags.readable);
     const bytes = Buffer.allocUnsafe(Math.max(0, file.size - this.position));
@@ -265,7 +265,7 @@ function spanOf(
   };
 }
 
-/** Undefined: the current one. */
+/** Undefined means the current position. */
 function positionOf(position: number | bigint | null | undefined): number | undefined {
   const at = position == null ? -1 : Number(position);
   return at < 0 ? undefined : at;

@@ -5,14 +5,14 @@ import { FileContent, type FilesBudget } from './memory-file-content.ts';
 const { S_IFDIR, S_IFLNK, S_IFREG } = constants;
 const blockBytes = 512;
 const modeMax = 0o7777;
-/** No device has it, and neither have the files of Node's own memory file systems. */
+/** A number that no device has, and neither do files of Node's own memory file systems. */
 const device = 4086;
 
 let lastInode = 0;
 
-/** Something in a folder. */
+/** An entry of a folder. */
 abstract class MemoryNode {
-  /** Of packages: nothing of it can be changed. */
+  /** True for entries of packages, which cannot be changed. */
   readonly readOnly: boolean;
   readonly #inode: number;
   readonly #type: number;
@@ -82,7 +82,7 @@ abstract class MemoryNode {
   }
 }
 
-/** Node has no name for the class of these; a descriptor that is always open has one to show. */
+/** Node has no name for the prototype of these, so it is taken from a descriptor that is always open. */
 let bigPrototype: object | undefined;
 
 function bigStats(numbers: Record<string, number>, times: Record<string, number>): Stats {
@@ -96,7 +96,7 @@ function bigStats(numbers: Record<string, number>, times: Record<string, number>
   return stats as unknown as Stats;
 }
 
-/** As `utimes` takes it: seconds, or a date. */
+/** Reads a time in the form of `utimes`: seconds, or a date. */
 function milliseconds(time: unknown): number {
   const ms = time instanceof Date ? time.getTime() : Number(time) * 1000;
   return Number.isFinite(ms) ? ms : Date.now();
@@ -135,7 +135,7 @@ export class LinkNode extends MemoryNode {
   }
 }
 
-/** A file: what handles work on. Its bytes live as long as it has a name or is open. */
+/** A file, which handles read and write. Its bytes exist as long as it has a name or is open. */
 export abstract class FileNode extends MemoryNode {
   #handles = 0;
 
@@ -146,14 +146,14 @@ export abstract class FileNode extends MemoryNode {
   abstract read(target: Uint8Array, position: number): number;
   abstract write(source: Uint8Array, position: number, path: string): void;
   abstract truncate(size: number, path: string): void;
-  /** Nothing refers to the bytes any more, or for now. */
+  /** Called when nothing uses the bytes, for ever or until the next open. */
   protected abstract release(): void;
 
   opened(): void {
     this.#handles += 1;
   }
 
-  /** A handle was closed, or a name removed. */
+  /** Called when a handle was closed or a name was removed. */
   dropped(): void {
     if (this.#handles === 0) this.release();
   }
@@ -203,7 +203,7 @@ export class ScratchFile extends FileNode {
   }
 }
 
-/** A file of a package: the service has its bytes, and gives them when it is opened. */
+/** A file of a package. The service has its bytes, and sends them when it is opened. */
 export class PackageFile extends FileNode {
   readonly #load: () => Buffer;
   #bytes: Buffer | undefined;

@@ -12,21 +12,21 @@ import {
   ScratchFile,
 } from './memory-file-nodes.ts';
 
-// Where a process has no memory file system, Node does not have the module: this file is loaded only where it does.
+// Only loaded in processes with a memory file system, because elsewhere Node does not have this module.
 const { MemoryProvider } = process.getBuiltinModule('node:vfs');
 
 const { COPYFILE_EXCL, R_OK, W_OK, X_OK } = constants;
-/** The types of Node know neither these nor how an entry is made. */
+/** Node's types lack these constants and the constructor of an entry. */
 const { UV_DIRENT_DIR, UV_DIRENT_FILE, UV_DIRENT_LINK } = constants as unknown as Record<string, number>;
 const Entry = Dirent as unknown as new (name: string, type: number | undefined, parent: string) => Dirent;
 
 const linksFollowedMax = 40;
 const nameBytesMax = 255;
 const targetBytesMax = 4096;
-/** What a new file or folder is not given, as by the usual umask. */
+/** Permissions that a new file or folder does not get, as with the usual umask. */
 const umask = 0o022;
 
-/** Where a path leads. Without `node` there is nothing of this name in `folder` yet. */
+/** The target of a path. Without `node`, `folder` has no entry of this name yet. */
 interface Place {
   folder: FolderNode;
   name: string;
@@ -38,15 +38,15 @@ interface ListOptions {
   recursive?: boolean;
 }
 
-/** What Node hands over where `fs` takes options or just a mode. */
+/** The value that Node passes where `fs` accepts options or only a mode. */
 type ModeOption = number | string | { mode?: number | string } | null | undefined;
 
 /**
- * The file system of a process that may touch no real file: `/tmp`, and packages, which are read-only. Node's `fs` and its module
- * loader ask it for every path below its mount point, by way of `node:vfs`; a link that leads elsewhere leads nowhere.
+ * The file system of a process that may access no real file: `/tmp`, and packages, which are read-only. Node's `fs` and its module loader use it
+ * for every path below its mount point, by way of `node:vfs`. A link to anywhere else leads to no file.
  *
- * Of `MemoryProvider` it takes what watches files and what is made from single operations. The files themselves are its own: Node's have
- * contents of their own for each open descriptor, and nobody counts them.
+ * From `MemoryProvider` it inherits the watching of files, and functions that combine single operations. The files themselves are its own: Node's
+ * have separate contents for each open descriptor, and their size has no limit.
  */
 export class MemoryFiles extends MemoryProvider {
   declare readFileSync: (path: string) => Buffer;
@@ -61,12 +61,12 @@ export class MemoryFiles extends MemoryProvider {
     this.#root.children.set('tmp', new FolderNode(0o700));
   }
 
-  /** Targets of links stand below it. */
+  /** Sets the path below which targets of links lie. */
   mountedAt(mountPoint: string): void {
     this.#mountPoint = mountPoint;
   }
 
-  /** Adds the files of one folder of packages: `load` gives the bytes of one by its place in the list. */
+  /** Adds the files of one folder of packages. `load` returns the bytes of the file at a position of the list. */
   addPackages(
     path: string,
     files: readonly (readonly [path: string, bytes: number])[],
@@ -110,7 +110,7 @@ export class MemoryFiles extends MemoryProvider {
     return this.#existing(path, 'lstat', false).stats(options?.bigint === true);
   }
 
-  /** With `recursive` names are paths, as `node:vfs` expects them. */
+  /** With `recursive`, names are paths, as `node:vfs` expects. */
   readdirSync(path: string, options?: ListOptions | null): (string | Dirent)[] {
     const folder = this.#existing(path, 'scandir');
     if (!(folder instanceof FolderNode)) throw this.#error('ENOTDIR', 'scandir', path);
@@ -126,7 +126,7 @@ export class MemoryFiles extends MemoryProvider {
     return found;
   }
 
-  /** What the callers of `readdirSync` do themselves: entries whose name is one. */
+  /** Lists as `readdirSync` does, and splits entries whose name is a path, which the synchronous callers do themselves. */
   async readdir(path: string, options?: ListOptions | null): Promise<(string | Dirent)[]> {
     return this.readdirSync(path, options).map((entry) => {
       if (typeof entry === 'string') return entry;
@@ -135,7 +135,7 @@ export class MemoryFiles extends MemoryProvider {
     });
   }
 
-  /** The first folder that was made, where there were several to make. */
+  /** Returns the first folder that was created, where several were missing. */
   mkdirSync(path: string, options?: ModeOption & { recursive?: boolean }): string | undefined {
     const isRecursive = typeof options === 'object' && options?.recursive === true;
     let first: string | undefined;
@@ -150,7 +150,7 @@ export class MemoryFiles extends MemoryProvider {
       this.#put(place, new FolderNode(modeOf(options, 0o777)), 'mkdir', path);
       first ??= current;
     }
-    // A path of no parts is the root, which is there.
+    // A path without parts is the root, which exists.
     if (parts.length === 0 && !isRecursive) throw this.#error('EEXIST', 'mkdir', path);
     return isRecursive ? first : undefined;
   }
@@ -192,7 +192,7 @@ export class MemoryFiles extends MemoryProvider {
   linkSync(from: string, to: string): void {
     const file = this.#existing(from, 'link', false);
     if (!(file instanceof FileNode)) throw this.#error('EPERM', 'link', from, to);
-    // A name in /tmp would make a file of a package look like one of its own.
+    // A name in /tmp would make a file of a package look like a file of /tmp.
     if (file.readOnly) throw this.#error('EROFS', 'link', from, to);
     const place = this.#find(to, 'link', false);
     if (place.node !== undefined) throw this.#error('EEXIST', 'link', from, to);
@@ -267,7 +267,7 @@ export class MemoryFiles extends MemoryProvider {
     this.#changeable(path, 'lutime', false).setTimes(accessed, modified);
   }
 
-  /** Walks a path. With `follow` its last part is followed too. What was passed is put into `resolved`. */
+  /** Walks a path. With `follow`, a link in its last part is followed too. The parts that were passed are added to `resolved`. */
   #find(path: string, syscall: string, follow: boolean, resolved: string[] = [], followed = 0): Place {
     const parts = path.split('/').filter((part) => part !== '');
     let place: Place = { folder: this.#root, name: '', node: this.#root };
@@ -289,7 +289,7 @@ export class MemoryFiles extends MemoryProvider {
     return place;
   }
 
-  /** Below the mount point, or relative. There is nothing elsewhere. */
+  /** Returns the target of a link: below the mount point, or relative. There is nothing elsewhere. */
   #targetOf({ target }: LinkNode, syscall: string, path: string): string {
     if (!target.startsWith('/')) return target;
     const whole = posix.normalize(target);
@@ -353,7 +353,7 @@ export class MemoryFiles extends MemoryProvider {
 }
 
 const syncOnly = new Set(['exists', 'readdir']);
-/** The asynchronous twin of each operation does it at once, and rejects where it throws. */
+/** The asynchronous form of each operation runs immediately, and rejects where the synchronous one throws. */
 for (const name of Object.getOwnPropertyNames(MemoryFiles.prototype)) {
   const twin = name.slice(0, -'Sync'.length);
   if (!name.endsWith('Sync') || syncOnly.has(twin)) continue;

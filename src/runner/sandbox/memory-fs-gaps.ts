@@ -4,8 +4,8 @@ import { fileURLToPath } from 'node:url';
 import { callbackify } from 'node:util';
 
 /**
- * Functions of `fs` that `node:vfs` does not serve from memory: they would open real files, which the process may not, or (`readv` and
- * `writev`, with which streams write what waits) do not work for any descriptor. Before `/tmp` is mapped: paths come here as they are.
+ * Functions of `fs` that `node:vfs` does not serve from memory. They would open real files, which the process may not, or (`readv` and `writev`,
+ * with which streams write queued data) do not work for any descriptor. Installed before `/tmp` is mapped, so that they get mapped paths.
  */
 export function fillGaps(): void {
   replaceIn(fs, {
@@ -30,7 +30,7 @@ function replaceIn(target: object, functions: Record<string, unknown>): void {
     Object.defineProperty(target, name, { value, writable: true, configurable: true, enumerable: true });
 }
 
-/** What hangs on the original says how `promisify` names the answers. */
+/** Copies the symbols of the original, which tell `promisify` the names of the results. */
 function keepingNames<F extends object>(original: object, replacement: F): F {
   for (const key of Object.getOwnPropertySymbols(original)) {
     const descriptor = Object.getOwnPropertyDescriptor(original, key);
@@ -102,7 +102,7 @@ async function copy(from: string | URL, to: string | URL, options: CopyOptions =
   for (let step = copying.next(); step.done !== true; ) step = copying.next(await step.value);
 }
 
-/** As `fs.cp`. What the filter says goes out, and comes back as what it is or will be. */
+/** As `fs.cp`. Yields the result of the filter, and gets back its value, for a promise after it has settled. */
 function* copyAll(
   source: string,
   target: string,

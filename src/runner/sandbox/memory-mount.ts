@@ -13,21 +13,21 @@ import { refuseModule } from './refused-functions.ts';
 const packagesDescriptor = 5;
 
 export interface MountedFiles {
-  /** What literal `/tmp` is. */
+  /** Folder behind literal `/tmp`. */
   tmp: string;
-  /** The folder of packages with this number; `list` comes with the first bundle that needs it. */
+  /** Returns the folder of packages with this number. `list` comes with the first bundle that needs it. */
   packagesFolder(id: number, list: Buffer): string;
 }
 
 /**
- * Gives the process a file system in its own memory, where Node grants it no real file at all. The module that makes such file systems is
- * taken away afterwards: code could get hold of this one by way of it.
+ * Gives the process a file system in its own memory, where Node grants it no real file. The module that creates such file systems is made
+ * unavailable afterwards, because code could get this one through it.
  */
 export function mountMemoryFiles(bounds: { bytesMax: number; filesMax: number }): MountedFiles {
   const vfs = process.getBuiltinModule('node:vfs');
   const files = new MemoryFiles(bounds);
   const system = vfs.create(files, { emitExperimentalWarning: false });
-  // The types of Node do not know it yet.
+  // Node's types lack this function.
   const mountPoint = (system as unknown as { mount(): string }).mount();
   files.mountedAt(mountPoint);
   fillGaps();
@@ -47,7 +47,7 @@ export function mountMemoryFiles(bounds: { bytesMax: number; filesMax: number })
 
 const request = Buffer.alloc(packageFileRequestBytes);
 
-/** Asks the service, and waits: `require` cannot do anything else either. */
+/** Requests the file from the service and blocks until it comes, because `require` is synchronous. */
 function readPackageFile(
   folder: number,
   n: number,

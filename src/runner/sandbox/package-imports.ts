@@ -4,21 +4,21 @@ import { pathToFileURL } from 'node:url';
 
 interface ImportingBundle {
   code: string;
-  /** Folder with the `node_modules` that its imports are looked for in; without one it has Node's own modules only. */
+  /** Folder with the `node_modules` for its imports. Without one it has only Node's own modules. */
   packages: string | undefined;
-  /** Addresses of modules that came with its text, by the specifier that it imports them by. */
+  /** URLs of the modules that came with its text, by the specifier of the import. */
   provided: ReadonlyMap<string, string>;
 }
 
-/** Bundles that import packages from files, by the address they run under. */
+/** Bundles that import packages from files, by their URL. */
 export const importsFrom = new Map<string, ImportingBundle>();
-/** By the hash of their text: what has two names is one module. */
+/** URLs of provided modules by the hash of their text, so that the same text under two names is one module. */
 const addressesOfProvided = new Map<string, string>();
 let isServing = false;
 
 /**
- * Makes imports of those bundles start from their folder of packages. What packages import from each other, and which
- * of their files that is, Node decides as anywhere. The hooks stay: code may import at any time.
+ * Makes imports of these bundles start from their folder of packages. Imports between packages are resolved by Node as usual. The hooks stay,
+ * because code may import at any time.
  */
 export function servePackages(): void {
   if (isServing) return;
@@ -37,12 +37,12 @@ export function servePackages(): void {
         url: pathToFileURL(createRequire(parent).resolve(specifier)).href,
         shortCircuit: true,
       });
-      // Node takes the parent of a require from elsewhere.
+      // Node ignores `parentURL` for a require.
       if (context.conditions.includes('require')) return required();
       try {
         return next(specifier, { ...context, parentURL: pathToFileURL(parent).href });
       } catch (error) {
-        // `lodash/get` without an extension: bundlers find it, and so does what people wrote for them.
+        // `lodash/get` without an extension: bundlers resolve it, so code that was written for them relies on it.
         if (!isLenient(error, specifier)) throw error;
         try {
           return required();
@@ -61,8 +61,8 @@ export function servePackages(): void {
 }
 
 /**
- * The text of a bundle without the modules that stand in front of it, and where each of these is served: the same one at
- * the same address for all bundles of the process.
+ * Returns the text of a bundle without the modules in front of it, and the URL of each of these modules. The same module has the same URL for all
+ * bundles of the process.
  */
 export function serveProvided(text: string): { code: string; provided: ReadonlyMap<string, string> } {
   const provided = new Map<string, string>();
@@ -88,7 +88,7 @@ function isLenient(error: unknown, specifier: string): boolean {
   return isPath && (code === 'ERR_MODULE_NOT_FOUND' || code === 'ERR_UNSUPPORTED_DIR_IMPORT');
 }
 
-/** Where packages lie on this machine is nobody's business: paths in texts start at `node_modules`. */
+/** Hides where packages are on this machine: paths in texts start at `node_modules`. */
 export function withoutPackageFolders(text: string): string {
   let shown = text;
   for (const { packages } of importsFrom.values()) {

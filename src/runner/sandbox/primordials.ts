@@ -2,8 +2,8 @@ import { mkdirSync, readSync, writeSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 
 /**
- * What the harness itself needs, taken before user code can replace it. A component that overwrites `JSON` or a
- * timer only breaks itself; its calls still end with an outcome.
+ * Functions that the harness needs, taken before user code can replace them. A component that overwrites `JSON` or a timer only breaks itself;
+ * its calls still end with an outcome.
  */
 export const jsonParse = JSON.parse;
 export const jsonStringify = JSON.stringify;

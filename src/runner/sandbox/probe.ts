@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 import type { ProbeRequest } from '#runner/protocol.ts';
 import { runAttacks } from './attacks.ts';
 
-/** What a process could do that it must not. Values are error codes, or what succeeded. */
+/** What a process could do although it must not. Values are error codes, or `allowed`. */
 export interface ProbeReport {
   readFile: string;
   listFolder: string;
@@ -16,7 +16,7 @@ export interface ProbeReport {
   attacks: { tried: number; through: string[] };
 }
 
-/** Tries what the sandbox forbids, as code would that has just come. */
+/** Tries what the sandbox forbids, in the state in which user code starts. */
 export async function probeSandbox(
   scratch: string,
   { hostFile, attacks, bare }: ProbeRequest,
@@ -44,7 +44,7 @@ function codeOf(attempt: () => unknown): string {
   }
 }
 
-/** Port 1 of loopback: nobody listens there, so without a sandbox the answer is ECONNREFUSED. */
+/** Connects to port 1 of loopback. No server listens there, so without a sandbox the error is ECONNREFUSED. */
 function codeOfConnect(): Promise<string> {
   return new Promise((resolve) => {
     try {

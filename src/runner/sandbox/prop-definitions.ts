@@ -1,15 +1,15 @@
-/** A prop definition as a component wrote it, short forms opened and propDefinition resolved. Functions still inside. */
+/** A prop definition as a component wrote it, with short forms expanded and propDefinition resolved. It still has its functions. */
 export type ResolvedProp = Record<string, unknown> & { type: string };
 
 type Loose = Record<string, unknown>;
 
-/** What a definition says about how it is made, not about the prop. */
+/** Attributes of a definition that describe how it is built and not the prop. */
 const internalAttributes = new Set(['propDefinition', 'propDefinitions', 'methods']);
 
-/** Definitions that refer to each other; more is a circle. */
+/** Maximum definitions that refer to each other. A longer chain is a circle. */
 const chainMax = 10;
 
-/** Definitions that components of an app refer to and no file of it has: they are the platform's own. */
+/** Definitions of the platform, to which components of an app refer and which no file of the app contains. */
 const platformDefinitions: Readonly<Record<string, Readonly<Record<string, Loose>>>> = {
   schedule: { cron: { type: '$.interface.timer', label: 'Schedule' } },
 };
@@ -54,7 +54,7 @@ function inheritedAttributes(name: string, reference: unknown): Loose {
   return Object.assign({}, ...layers) as Loose;
 }
 
-/** What an app calls by a name; undefined when it has no such definition. */
+/** The definition that an app has under a name; undefined when it has none. */
 function referredDefinition([app, definitionName]: readonly [unknown, unknown]): Loose | undefined {
   if (typeof app !== 'object' || app === null) return undefined;
   const name = String(definitionName);
@@ -70,7 +70,7 @@ function ownValue(record: unknown, key: string): unknown {
   return (record as Loose)[key];
 }
 
-/** The definition as callers of the API see it: its name, no functions, `remoteOptions` where options are asked for. */
+/** The definition for callers of the API: its name, no functions, and `remoteOptions` where options come from the code. */
 export function publicProp(name: string, definition: unknown): Loose {
   const resolved = resolveProp(name, definition);
   const shown: Loose = { name, type: resolved.type };

@@ -4,7 +4,7 @@ type LoadExtension = (module: { exports: unknown }, filename: string) => void;
 
 const extensions = (Module as unknown as { _extensions: Record<string, LoadExtension> })._extensions;
 
-/** Of one folder of packages: those with an addon that something else stands in for, and the one refused last. */
+/** Refusals for one folder of packages: packages whose addon is replaced by a stand-in, and the package refused last. */
 interface Refusals {
   standIns: ReadonlySet<string>;
   last?: string | undefined;
@@ -13,7 +13,7 @@ interface Refusals {
 const refusalsOf = new Map<string, Refusals>();
 let isServing = false;
 
-/** Where the process was started without native addons, says so of those below `folder`, or stands in for them. */
+/** If the process was started without native addons, refuses those below `folder` with a clear error, or replaces them by stand-ins. */
 export function refuseAddons(folder: string, standIns: readonly string[]): Refusals {
   const refusals: Refusals = { standIns: new Set(standIns) };
   if (!process.execArgv.includes('--no-addons')) return refusals;
@@ -37,7 +37,7 @@ export function refuseAddons(folder: string, standIns: readonly string[]): Refus
 
 const noteOfText = Symbol.for('millrace.refused-addon');
 
-/** Of a bundle with its packages in the text, from now on: what stands there for an addon leaves a note. */
+/** The same for a bundle that contains its packages: the text in place of an addon leaves a note. */
 export function refusalsInText(): Refusals {
   const notes = globalThis as { [noteOfText]?: unknown };
   delete notes[noteOfText];
@@ -51,8 +51,8 @@ export function refusalsInText(): Refusals {
 }
 
 /**
- * What an evaluation failed with. Where an addon was refused last, that is most likely why, whatever the package made of
- * it: then it is told with the code and the words that say so.
+ * Returns the error of an evaluation. Where an addon was refused last, that is most likely the cause, whatever error the package made of it, so
+ * the refusal is added with its code.
  */
 export function failureOf(thrown: unknown, { last }: Refusals): unknown {
   if (last === undefined || !(thrown instanceof Error)) return thrown;
@@ -65,7 +65,7 @@ export function failureOf(thrown: unknown, { last }: Refusals): unknown {
 
 const refusedCode = 'ERR_DLOPEN_DISABLED';
 
-/** The same words as in one text (`package-files.ts`); the service finds the package in them. */
+/** The same message as in one text (`package-files.ts`). The service finds the package in it. */
 function refusalOf(name: string): NodeJS.ErrnoException {
   const message = `the package ${JSON.stringify(name)} needs a native addon, which components may not load here`;
   return Object.assign(new Error(message), { code: refusedCode });
@@ -79,8 +79,8 @@ function packageOf(filename: string): string {
 }
 
 /**
- * Stands where the exports of an addon would: whatever is looked up in it is there, can be extended and handed on, and
- * fails when it is called. Made for packages that load their addon at once and mostly do without it.
+ * Replaces the exports of an addon. Every property exists, can be extended and passed on, and fails when it is called. Packages need it that load
+ * their addon immediately and mostly work without it.
  */
 function standInFor(name: string): unknown {
   const known = new Map<string, unknown>();
@@ -95,7 +95,7 @@ function standInFor(name: string): unknown {
   return new Proxy(function standIn() {}, {
     get: (target, key, receiver) => {
       if (typeof key === 'symbol' || key === 'prototype') return Reflect.get(target, key, receiver);
-      // Not a promise, and no ES module that was compiled.
+      // It must not look like a promise or like a compiled ES module.
       if (key === 'then' || key === '__esModule') return undefined;
       if (Object.hasOwn(target, key) && key !== 'name' && key !== 'length') return Reflect.get(target, key);
       const found = known.get(key) ?? standInFor(name);

@@ -3,11 +3,11 @@ import { syncBuiltinESMExports } from 'node:module';
 type Functions = Record<string, unknown>;
 
 /**
- * Takes away what Node's permissions do not cover, before user code exists: a working directory that changes makes checked paths lead
- * elsewhere, V8's flags and reports write files as nobody checks, and signals reach other processes of the same user. Both views of a
- * module, CommonJS and ES, have the replacement, and the original cannot be had again.
+ * Removes functions that Node's permissions do not cover, before user code exists: after a change of the working directory, checked paths lead
+ * elsewhere; V8's flags and reports write files without a check; signals reach other processes of the same user. The CommonJS and the ES view
+ * of a module have the replacement, and the original cannot be restored.
  *
- * This is no wall. It closes the doors that we know (docs/security.md).
+ * This is no wall. It closes the known gaps (docs/security.md).
  */
 export function refuseFunctions(): void {
   const self = process as unknown as Functions;
@@ -24,13 +24,13 @@ export function refuseFunctions(): void {
   const tls = process.getBuiltinModule('node:tls') as unknown as Functions;
   replace(tls, 'getCACertificates', withoutMachine(tls.getCACertificates as GetCertificates));
   const modules = process.getBuiltinModule('node:module') as unknown as Functions;
-  // Compilers switch the cache on as they load, and look at the answer.
+  // Compilers enable the cache while they load, and read the result.
   replace(modules, 'enableCompileCache', () => ({ status: compileCacheDisabled }));
   replace(modules, 'flushCompileCache', () => undefined);
   syncBuiltinESMExports();
 }
 
-/** Takes away every function that a module exports, for code that comes later. */
+/** Refuses every function that a module exports, for code that is loaded later. */
 export function refuseModule(name: string): void {
   const exported = process.getBuiltinModule(name) as unknown as Functions;
   refuse(exported, name, Object.keys(exported));
@@ -42,7 +42,7 @@ const compileCacheDisabled = 3;
 
 type SendSignal = (pid: number, signal: number) => number;
 
-/** `process.kill` calls it: of other processes code here may not even ask whether they are there. */
+/** `process.kill` calls this. Code may not even ask whether another process exists. */
 function onlyOwnProcess(send: SendSignal): SendSignal {
   const own = process.pid;
   return (pid, signal) => {
@@ -53,7 +53,7 @@ function onlyOwnProcess(send: SendSignal): SendSignal {
 
 type GetCertificates = (type?: string) => string[];
 
-/** OpenSSL reads those that the machine trusts from the file that a variable of the environment names. */
+/** OpenSSL reads the certificates of the machine from a file that an environment variable names. */
 function withoutMachine(getCertificates: GetCertificates): GetCertificates {
   return (type) => {
     if (type === 'system') throw refusal('tls.getCACertificates of the system');
@@ -61,10 +61,10 @@ function withoutMachine(getCertificates: GetCertificates): GetCertificates {
   };
 }
 
-/** What a report says stays available; writing one when the process ends does not. */
+/** Code may read a report, but not write one when the process ends. */
 function reportWithoutFiles(): unknown {
   const report = process.report as NodeJS.ProcessReport & { excludeNetwork: boolean };
-  // Packages set `excludeNetwork` before they look at a report. Nothing else can be set.
+  // Packages set `excludeNetwork` before they read a report. Nothing else can be set.
   return Object.seal({
     get excludeNetwork() {
       return report.excludeNetwork;
@@ -87,7 +87,7 @@ function refuse(
 ): void {
   for (const name of names) {
     if (typeof target[name] !== 'function') continue;
-    // A class says the same when an instance is made.
+    // For a class, the same error is thrown when an instance is created.
     function refused(): never {
       throw refusal(`${owner}.${name}`, advice[name]);
     }
@@ -95,7 +95,7 @@ function refuse(
   }
 }
 
-/** For good. Whoever assigns to it (Node itself does, when it loads some modules) meets no error, and changes nothing. */
+/** Replaces a property permanently. An assignment (by Node itself, when it loads some modules) causes no error and has no effect. */
 function replace(target: Functions, name: string, value: unknown): void {
   Object.defineProperty(target, name, {
     get: () => value,
@@ -105,7 +105,7 @@ function replace(target: Functions, name: string, value: unknown): void {
   });
 }
 
-/** As Node refuses what its permissions cover. */
+/** The error that Node throws for calls that its permissions cover. */
 function refusal(name: string, advice?: string): Error {
   const message = `${name} is not available here${advice === undefined ? '' : `: ${advice}`}`;
   return Object.assign(new Error(message), { code: 'ERR_ACCESS_DENIED' });

@@ -1,4 +1,4 @@
-/** The program that runs in a sandboxed process: boots, takes one bundle, then runs calls until it is killed. */
+/** The program that runs in a sandboxed process: starts, loads bundles, and runs calls until it is killed. */
 
 import { AsyncLocalStorage } from 'node:async_hooks';
 import {
@@ -48,31 +48,31 @@ const channel = new Channel();
 const currentCall = new AsyncLocalStorage<CallEffects>();
 const activeCalls = new Map<number, CallEffects>();
 
-/** One bundle, evaluated. */
+/** An evaluated bundle. */
 interface LoadedModule {
   component: Loose;
   place: DeploymentPlace;
-  /** Where its code appears to be. */
+  /** Folder of its code in stack traces. */
   folder: string;
-  /** Its props and the text their values are read from: as the last call that brought them left them. */
+  /** Its props and the text of their values, from the last call that sent them. */
   props: [string, ResolvedProp][];
   valuesText: string;
-  /** Apps among `props` have no methods yet. */
+  /** True when apps among `props` have no methods yet. */
   lacksApps: boolean;
-  /** Made at the first call as a step. */
+  /** Created at the first call as a step. */
   stepProps: StepProps | undefined;
 }
 
 const hostCalls = new HostCalls(channel);
 const modules = new Map<string, LoadedModule>();
-/** By their names, of the deployments that have bundles here. */
+/** Places of the deployments that have bundles here, by name. */
 const places = new Map<string, DeploymentPlace>();
 
 let limits: InitHeader['limits'];
 let runFolders: RunFolders;
 let scratch: string;
 let mounted: MountedFiles | undefined;
-/** Bundles were unloaded, and nobody has looked yet whether they left something behind. */
+/** True when bundles were unloaded and the process was not checked for code that still runs. */
 let mayHaveLeftovers = false;
 
 async function init(header: InitHeader, payload: Buffer): Promise<void> {
@@ -82,7 +82,7 @@ async function init(header: InitHeader, payload: Buffer): Promise<void> {
   delete process.env.PWD;
   if (header.probe?.bare !== true) refuseFunctions();
   if (header.memoryFiles !== undefined) {
-    // The program itself could still be read.
+    // Otherwise the program itself could still be read.
     if (header.packages === undefined) process.permission.drop('fs.read');
     const { mountMemoryFiles } = await import('./memory-mount.ts');
     mounted = mountMemoryFiles(header.memoryFiles);
@@ -109,7 +109,7 @@ async function init(header: InitHeader, payload: Buffer): Promise<void> {
   if (header.prewarmAfterMs !== undefined) prewarming = setTimeout(prewarm, header.prewarmAfterMs);
 }
 
-/** Old components and type helpers wrap their definition in one of these. */
+/** Old components and type helpers wrap their definition in one of these functions. */
 function defineGlobals(): void {
   for (const name of ['defineComponent', 'defineSource', 'defineAction', 'defineApp']) {
     Object.defineProperty(globalThis, name, {
@@ -122,7 +122,7 @@ function defineGlobals(): void {
 
 let prewarming: NodeJS.Timeout | undefined;
 
-/** The first use of fetch costs 40 ms: paid here by a process that no call waits for. */
+/** Loads the HTTP clients, because the first use of fetch costs 40 ms. Only a process that no call waits for does this. */
 function prewarm(): void {
   void [fetch, Headers, Request, Response, FormData, Blob, URL, AbortController, TextDecoder];
   new Request('http://localhost/', { headers: new Headers({ a: 'b' }) });
@@ -139,12 +139,12 @@ function prewarm(): void {
   }
 }
 
-/** Errors of no running call that are told; a timer that throws again and again must not flood the service. */
+/** Maximum reported errors of no running call, so that a timer that throws repeatedly does not flood the service. */
 const unattributedErrorsMax = 10;
 
 /**
- * An error that no call caught belongs to the call whose code it came from. When that one has ended, no other is to
- * blame: the error is told as one of no call. Either way the service replaces the process.
+ * Reports uncaught errors. An error belongs to the call of its code. When that call has ended, no other is to blame, and the error is reported
+ * as one of no call. In both cases the service replaces the process.
  */
 function catchTheUncaught(): void {
   let unattributedErrors = 0;
@@ -214,7 +214,7 @@ function placeOf({ place: name, deploymentId, isStep }: LoadHeader): DeploymentP
   return place;
 }
 
-/** The bundles themselves go when nothing refers to them any more. */
+/** Forgets bundles. Their code is freed when nothing refers to it. */
 function unload({ modules: names }: UnloadHeader): void {
   const left = new Set<DeploymentPlace>();
   for (const name of names) {
@@ -234,7 +234,7 @@ function unload({ modules: names }: UnloadHeader): void {
   lookForLeftovers();
 }
 
-/** What keeps the process at work while no call does is a timer or the like of code that was unloaded. */
+/** Reports code of unloaded bundles that still runs: without a call, only a timer or the like keeps the process active. */
 function lookForLeftovers(): void {
   if (!mayHaveLeftovers || activeCalls.size > 0) return;
   mayHaveLeftovers = false;
@@ -250,7 +250,7 @@ function startCall(id: number, place: DeploymentPlace): CallEffects {
 
 async function call(id: number, header: CallHeader, payload: Buffer): Promise<void> {
   const module = modules.get(header.module);
-  // The service calls what it has loaded. Forged frames may have made it believe so.
+  // The service calls only bundles that it has loaded. Forged frames may have misled it about that.
   if (module === undefined) return exitProcess(1);
   const effects = startCall(id, module.place);
   if (header.ack === 1) channel.postNow(encodeFrame(frameType.started, id, ''));
@@ -276,7 +276,7 @@ async function call(id: number, header: CallHeader, payload: Buffer): Promise<vo
   lookForLeftovers();
 }
 
-/** The texts of the steps before and of `$.context`. */
+/** Reads the texts of the earlier steps and of `$.context`. */
 function takeStepTexts(header: StepHeader, reader: PayloadReader): [string, string] {
   return [reader.text(header.steps), reader.text(header.context)];
 }
@@ -290,7 +290,7 @@ function takeProps(module: LoadedModule, text: string): void {
   module.stepProps = undefined;
 }
 
-/** Asks `additionalProps` for the apps that it added: only there their methods are. */
+/** Calls `additionalProps` for the apps that it added, because only its result has their methods. */
 async function addApps(module: LoadedModule, db: DbSnapshot, effects: CallEffects): Promise<void> {
   const { component, props, valuesText } = module;
   const hostCall = hostCalls.forCall(effects);
@@ -298,7 +298,7 @@ async function addApps(module: LoadedModule, db: DbSnapshot, effects: CallEffect
   const context = makeUserContext({ component, props, values, db, effects, hostCall });
   const previous = publicProps(component.props);
   const returned = await additionalProps(component, addUndefinedValues(context, props, values), previous);
-  // Another call may have brought other props meanwhile.
+  // Another call has brought other props meanwhile.
   if (module.props !== props) return;
   module.props = withAddedApps(component, props, { returned, previous });
   module.lacksApps = false;
@@ -406,13 +406,13 @@ async function runCall(
   }
 }
 
-/** What a component answers that is asked which props it wants; it may also change `previous` in place. */
+/** Calls `additionalProps` of a component, which may also change `previous` in place. */
 async function additionalProps(component: Loose, context: Loose, previous: Loose): Promise<unknown> {
   const { additionalProps } = component;
   return typeof additionalProps === 'function' ? additionalProps.call(context, previous) : {};
 }
 
-/** A source without `run` hands on what triggered it, as scheduled sources without code of their own do. */
+/** Emits the event that triggered a source without `run`, as scheduled sources without custom code do. */
 function emitAsGiven(event: unknown, effects: CallEffects): void {
   const given = typeof event === 'object' && event !== null ? (event as Loose) : {};
   const seconds = typeof given.timestamp === 'number' ? given.timestamp : undefined;

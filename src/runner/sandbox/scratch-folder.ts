@@ -10,17 +10,17 @@ type Loose = Record<string, unknown>;
 
 const mappedRoot = '/tmp';
 
-/** Functions of fs whose first argument is a path, without their Sync and promise twins. */
+/** Functions of fs whose first argument is a path, without their Sync and promise forms. */
 const onePath =
   'access appendFile chmod chown exists lchmod lchown lutimes lstat mkdir mkdtemp mkdtempDisposable open openAsBlob opendir readFile readdir readlink realpath rm rmdir stat statfs truncate unlink utimes watch watchFile unwatchFile writeFile'.split(
     ' ',
   );
-/** Those whose first two arguments are paths. */
+/** Functions whose first two arguments are paths. */
 const twoPaths = 'copyFile cp link rename symlink'.split(' ');
-/** These answer with a path, or with entries that name their folder, which is turned back. */
+/** Functions that return a path, or entries that name their folder. Their results are mapped back. */
 const answersPath = new Set(['mkdir', 'mkdtemp', 'readdir', 'readlink', 'realpath']);
 
-/** What a step needs of `RunFolders`. */
+/** The part of a step that `RunFolders` uses. */
 interface ScratchUser {
   readonly scratch: string;
   usedScratch: boolean;
@@ -34,7 +34,7 @@ export class RunFolders {
     this.#base = folderOfFolders(base);
   }
 
-  /** The folder of a step's run, made at its first use in a call. */
+  /** Returns the folder of a step's run, and creates it at the first use in a call. */
   of(step: ScratchUser): string {
     const folder = this.#folder(step.scratch);
     if (!step.usedScratch) {
@@ -44,7 +44,7 @@ export class RunFolders {
     return folder;
   }
 
-  /** What cannot be removed goes with the process. */
+  /** Removes the folder of a run. What cannot be removed stays until the process ends. */
   release(scratch: string): void {
     void removeFolder(this.#folder(scratch), { recursive: true, force: true }).catch(() => undefined);
   }
@@ -54,16 +54,15 @@ export class RunFolders {
   }
 }
 
-/** Holds the folders of runs and deployments. Where `/tmp` is the folder itself, they are in one that no code has a file of its own in. */
+/** Parent folder of the folders of runs and deployments. If the process's folder is `/tmp` itself, it is a subfolder that no code uses. */
 export function folderOfFolders(base: string): string {
   return base === mappedRoot ? `${mappedRoot}/.runs` : base;
 }
 
 /**
- * Components write literal `/tmp/<name>`: such paths are taken to a folder that belongs to this process alone, or in a
- * step to the folder of its run, which `current` gives.
- * Folders of packages may lie below it and stay where they are.
- * A convenience, not a boundary; the boundary is that no other folder is granted.
+ * Maps literal `/tmp/<name>` in the code of components to a folder of the deployment, or in a step to the folder of its run. `current` returns that
+ * folder. Folders of packages below `/tmp` are not mapped. This is a convenience and no boundary: the boundary is that no other folder is
+ * granted.
  */
 export function mapTmpTo(
   base: string,
@@ -82,7 +81,7 @@ export function mapTmpTo(
       if (entry instanceof fs.Dirent) entry.parentPath = unmapPath(entry.parentPath) as string;
     return answer;
   };
-  /** Errors name the path that was asked for. */
+  /** Restores the paths that the code used in an error. */
   const unmapError = (error: unknown): unknown => {
     if (!(error instanceof Error)) return error;
     const folder = current() ?? base;
@@ -112,7 +111,7 @@ export function mapTmpTo(
   syncBuiltinESMExports();
 }
 
-/** Whether there is such a file is asked of files that nobody may read, and no such question throws anywhere else. */
+/** Makes `existsSync` return false for a path that may not be read. Node throws there, and no code expects that of this function. */
 function answerForRefusedPaths(): void {
   wrap(
     fs as unknown as Loose,
@@ -143,14 +142,14 @@ function mapPath(
   // `/tmp/../etc` is not below `/tmp`.
   if (text.includes('..')) text = normalize(text);
   if (text !== mappedRoot && !text.startsWith(`${mappedRoot}/`)) return path;
-  // A path that has been mapped already, or that an answer of ours contained.
+  // The path was mapped already, or comes from an earlier result.
   const mapped = folderOfFolders(base);
   if (text === mapped || text.startsWith(`${mapped}/`)) return path;
   if (text !== mappedRoot && packages.some((folder) => leadsTo(text, folder))) return path;
   return (current() ?? base) + text.slice(mappedRoot.length);
 }
 
-/** Node looks at each folder on the way to a module. */
+/** True when a path is on the way to a folder or inside it. Node checks each folder on the way to a module. */
 function leadsTo(path: string, folder: string): boolean {
   return folder === path || folder.startsWith(`${path}/`) || path.startsWith(`${folder}/`);
 }
@@ -212,7 +211,7 @@ function withCallback(
   };
 }
 
-/** Replaces a function in place and keeps what hangs on it (`realpath.native`, the promisify symbol of `exists`). */
+/** Replaces a function in place and keeps its properties (`realpath.native`, the promisify symbol of `exists`). */
 function wrap(target: Loose, name: string, make: (original: AnyFunction) => AnyFunction): void {
   const original = target[name];
   if (typeof original !== 'function') return;

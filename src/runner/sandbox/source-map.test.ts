@@ -11,17 +11,17 @@ function bundleWith(map: unknown, code = 'a();\nb();\n'): string {
   return `${code}//# sourceMappingURL=data:application/json;base64,${Buffer.from(text).toString('base64')}\n`;
 }
 
-/** Line 2 is line 5 of component.ts; line 1 is nobody's. */
+/** Line 2 is line 5 of component.ts. Line 1 has no source. */
 const good = { version: 3, sources: ['component.ts'], names: [], mappings: ';AAIA' };
 
 describe('lines of a stack', () => {
-  test('are those of the source where the map of the bundle knows them', () => {
+  test('are those of the source where the map of the bundle has them', () => {
     rememberBundle(name, bundleWith(good));
     assert.equal(
       mapStack(stack),
       'Error: a\n    at run (component.ts:5:1)\n    at async component.ts:5:1\n    at node:internal/x:1:1',
     );
-    // A line without a mapping after one that has one is not taken for it.
+    // A line without a mapping after a mapped one is not mapped like that one.
     assert.equal(mapStack(`    at x (${name}:3:1)`), `    at x (${name}:3:1)`);
     assert.equal(mapStack(`    at x (${name}:1:1)`), `    at x (${name}:1:1)`);
   });
@@ -34,7 +34,7 @@ describe('lines of a stack', () => {
     assert.match(report.stack, /Caused by: Error: deep\n {4}at a \(component\.ts:5:1\)/);
   });
 
-  test('stay as they are when there is no map, or one that somebody made up', () => {
+  test('stay unchanged when there is no map, or a forged one', () => {
     const hostile: unknown[] = [
       '',
       'null',
@@ -57,7 +57,7 @@ describe('lines of a stack', () => {
     assert.equal(mapStack(stack), stack);
   });
 
-  test('are never lost or multiplied by what a map says', () => {
+  test('are never lost or multiplied by the contents of a map', () => {
     for (const mappings of [
       `;${'!'.repeat(1000)}`,
       ';gggggggggggggggggggggggA',
@@ -70,7 +70,7 @@ describe('lines of a stack', () => {
     }
   });
 
-  test('do not grow without bound by the names that a map has', () => {
+  test('are limited in length whatever names a map has', () => {
     rememberBundle(name, bundleWith({ ...good, sources: ['s'.repeat(1_000_000)] }));
     assert.ok(mapStack(stack).length < 2000);
   });

@@ -1,26 +1,26 @@
 import { SourceMap, type SourceMapPayload } from 'node:module';
 import { jsonParse } from './primordials.ts';
 
-/** A bundle's last line, as components/builder/own-source-map.ts writes it. */
+/** Start of a bundle's last line, as components/builder/own-source-map.ts writes it. */
 const marker = '//# sourceMappingURL=data:application/json;base64,';
-/** Characters of that line. What is longer nobody of ours wrote. */
+/** Maximum characters of that line. The builder writes no longer one. */
 const lineCharactersMax = 8 * 1024 * 1024;
 const sourceNameCharactersMax = 500;
 
-/** Texts of bundles by the name under which they run; once asked for, their maps instead. */
+/** Texts of bundles by the name under which they run. After the first use, `maps` has their map instead. */
 const bundles = new Map<string, string>();
 const maps = new Map<string, SourceMap | null>();
 
-/** Deployments that share a process have folders of their own, which say nothing to whoever reads a stack. */
+/** Removes the names of a deployment's folder, which tell the reader of a stack nothing. */
 export function withoutPlaces(text: string): string {
   return text.includes('/component/') ? text.replaceAll(/\/component\/[\w-]+@\d+\//g, '/component/') : text;
 }
 
-/** The program that this is a part of: one CommonJS file. Absent where its files are run as they are. */
+/** Path of the program that contains this module: one CommonJS file. Absent where the source files run directly. */
 declare const __filename: string | undefined;
 const ownProgram = typeof __filename === 'string' ? __filename : undefined;
 
-/** Called when a bundle is loaded; keeps a reference and does nothing else. `name` is a path or a file address. */
+/** Called when a bundle is loaded. Only keeps a reference. `name` is a path or a file URL. */
 export function rememberBundle(name: string, code: string): void {
   bundles.set(name, code);
   maps.delete(name);
@@ -32,8 +32,8 @@ export function forgetMap(name: string): void {
 }
 
 /**
- * A stack whose lines point at what its author wrote. Lines of this program are left out; those that no map knows (a
- * package, the bundler's helpers) stay as they are. Never throws, whatever the stack and the map are.
+ * Maps the lines of a stack to the sources that the author wrote. Lines of this program are left out. Lines without a mapping (a package, the
+ * bundler's helpers) stay unchanged. Never throws, whatever the stack and the map contain.
  */
 export function mapStack(stack: string): string {
   try {
@@ -63,7 +63,7 @@ function mapFrame(line: string): string {
 function originalPlace(file: string, line: number, column: number): string | undefined {
   const map = mapOf(file);
   const entry = map?.findEntry(line - 1, column - 1);
-  // Code without a mapping follows code that has one: what is found must begin in the same line.
+  // Unmapped code may follow mapped code, so the entry must begin in the same line.
   if (entry === undefined || !('originalSource' in entry) || entry.generatedLine !== line - 1)
     return undefined;
   const { originalSource: source, originalLine, originalColumn } = entry;

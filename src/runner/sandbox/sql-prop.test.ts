@@ -35,7 +35,7 @@ describe('an expression in a query', () => {
     assert.deepEqual(sqlValue({ app: 'mysql', query }, undefined, evaluate).params, [7, hostile]);
   });
 
-  test('stands beside params that were given: numbered ones stay, others keep their order', () => {
+  test('can be used with given params: numbered ones stay, others keep their order', () => {
     assert.deepEqual(evaluated('a = $1 AND b = {{id}} AND c = $2', postgres, ['p', 'q']), [
       'a = $1 AND b = $3 AND c = $2',
       ['p', 'q', 7],
@@ -50,7 +50,7 @@ describe('an expression in a query', () => {
     );
   });
 
-  test('takes the quotes around it with it, and the text that stands there', () => {
+  test('becomes one value with the quotes and the text around it', () => {
     assert.deepEqual(evaluated("name = '{{name}}'", postgres), ['name = $1', [hostile]]);
     assert.deepEqual(evaluated("a LIKE '%{{name}}''s%' AND b = '?'", mysql), [
       "a LIKE ? AND b = '?'",
@@ -64,7 +64,7 @@ describe('an expression in a query', () => {
     assert.deepEqual(evaluated("a = '{{object}}'", postgres), ['a = $1', ['{"a":1}']]);
   });
 
-  test('is refused where no value can stand', () => {
+  test('is refused where no value is allowed', () => {
     for (const [query, auth] of [
       ['SELECT * FROM "{{name}}"', postgres],
       ['SELECT * FROM `{{name}}`', mysql],
@@ -76,7 +76,7 @@ describe('an expression in a query', () => {
     assert.deepEqual(evaluated('SELECT {{id', postgres), ['SELECT {{id', []]);
   });
 
-  test('means nothing in a comment', () => {
+  test('has no meaning in a comment', () => {
     const query = "SELECT 1 -- {{nowhere.to}} ?'\n, /* {{nowhere.to}} ' */ {{id}}";
     assert.deepEqual(evaluated(query, postgres), [query.replace('{{id}}', '$1'), [7]]);
     assert.deepEqual(evaluated("SELECT 1 # it's {{nowhere.to}}\n, {{id}}", mysql)[1], [7]);
@@ -91,7 +91,7 @@ describe('an expression in a query', () => {
     assert.deepEqual(evaluated("SELECT '{{ 'x' + 'y' }}'", postgres), ['SELECT $1', ['xy']]);
   });
 
-  test('that is undefined is null; lists and objects stay what they are', () => {
+  test('becomes null when it is undefined; lists and objects stay unchanged', () => {
     assert.deepEqual(evaluated('SELECT {{none}}, {{list}}, {{object}}', postgres)[1], [
       null,
       [1, 2],
@@ -99,12 +99,12 @@ describe('an expression in a query', () => {
     ]);
   });
 
-  test('that is the whole query gives the query', () => {
+  test('that is the whole query returns the query', () => {
     assert.deepEqual(evaluated(' {{sql}} ', postgres, ['{{id}}']), ['SELECT 1', [7]]);
   });
 });
 
-test('params of a query are evaluated too, one by one or as a whole', () => {
+test('is also evaluated in the params of a query, one by one or as a whole', () => {
   const query = 'SELECT $1, $2, $3';
   assert.deepEqual(evaluated(query, postgres, ['{{id}}', 'n {{id}}', true]), [query, [7, 'n 7', true]]);
   assert.deepEqual(evaluated(query, postgres, '{{list}}'), [query, [1, 2]]);

@@ -1,6 +1,6 @@
 import { endOfExpression } from './expressions.ts';
 
-/** What `this.<prop>` of type `sql` is: the app's `executeQueryAdapter` turns it into the argument of `executeQuery`. */
+/** `this.<prop>` of type `sql`. `executeQueryAdapter` of the app turns it into the argument of `executeQuery`. */
 export interface SqlProp {
   app?: unknown;
   query: string;
@@ -22,13 +22,13 @@ export function makeSql(value: unknown): SqlProp {
 }
 
 /**
- * The value of an `sql` prop with its expressions evaluated. A value never becomes a part of the query's text: each
- * `{{expression}}` of the query becomes a placeholder (`$1` for PostgreSQL, else `?`) and its value one of `params`.
- * A quoted text around an expression, as in `'%{{steps.a.name}}%'`, becomes one placeholder with the whole text as its
- * value. A query that is nothing but one expression is what that gives: its author wants the SQL from there.
+ * Evaluates the expressions in an `sql` prop. A value never becomes a part of the query's text: each `{{expression}}` of the query becomes a
+ * placeholder (`$1` for PostgreSQL, else `?`) and its value one of `params`. A quoted text with an expression, as in `'%{{steps.a.name}}%'`,
+ * becomes one placeholder with the whole text as its value. If the query is a single expression, its value is the query, because the author
+ * wants the SQL from there.
  *
- * Throws an Error for an expression where no value can stand (inside a quoted name, say) and when there are fewer
- * params than `?`. `auth` is `{ app }` of the prop's definition.
+ * Throws an Error for an expression where no value is allowed (inside a quoted name, for example), and when there are fewer params than `?`.
+ * `auth` is `{ app }` of the prop's definition.
  */
 export function sqlValue(value: unknown, auth: unknown, evaluate: Evaluate): Loose {
   const { query, params, ...rest } = opened(value);
@@ -42,10 +42,10 @@ export function sqlValue(value: unknown, auth: unknown, evaluate: Evaluate): Loo
 }
 
 interface Dialect {
-  /** `$1`, `$2`, …: a placeholder names its parameter; else `?` takes the next. */
+  /** True: placeholders `$1`, `$2`, … name their parameter. False: each `?` uses the next one. */
   numbered: boolean;
   backslashEscapes: boolean;
-  /** `"…"` is a text, not a name. */
+  /** True: `"…"` is a text and not a name. */
   doubleQuotedText: boolean;
   hashComments: boolean;
   dollarQuotes: boolean;
@@ -64,7 +64,7 @@ function dialectOf(app: string): Dialect {
   };
 }
 
-/** One walk through a query, which knows texts, quoted names and comments, since an expression means another thing there. */
+/** Scans a query once. It distinguishes texts, quoted names and comments, because an expression has another meaning in each. */
 class QueryScan {
   readonly #query: string;
   readonly #given: unknown[];
@@ -134,7 +134,7 @@ class QueryScan {
       this.#copy(end - this.#at);
       return;
     }
-    // E'…', N'…' and the like: what is before the quote says how it is read.
+    // The characters before the quote in E'…', N'…' and the like determine how the text is read.
     if (/[\w&]/.test(this.#query[this.#at - 1] ?? ''))
       throw new Error('an expression cannot stand in a text with a prefix before its quote');
     const texts = parts.map((part) =>
@@ -148,13 +148,13 @@ class QueryScan {
     const plain = text.replaceAll(quote + quote, quote);
     if (!this.#dialect.backslashEscapes) return plain;
     return plain.replaceAll(/\\(.)/gs, (whole, escaped: string) => {
-      // In LIKE patterns these two keep their backslash.
+      // These two keep their backslash in LIKE patterns.
       if (escaped === '%' || escaped === '_') return whole;
       return { n: '\n', r: '\r', t: '\t', b: '\b', '0': '\0', Z: '\x1a' }[escaped] ?? escaped;
     });
   }
 
-  /** Past the closing quote, which is not one inside an expression, a doubled or an escaped one. */
+  /** The index after the closing quote. Quotes inside an expression, doubled quotes and escaped ones do not close. */
   #endOfQuoted(quote: string): number {
     const query = this.#query;
     let at = this.#at + 1;
@@ -184,7 +184,7 @@ class QueryScan {
     );
   }
 
-  /** Left as it is, expressions included: they are not evaluated. */
+  /** Copies a comment unchanged. Expressions in it are not evaluated. */
   #comment(): void {
     const closing = this.#query.startsWith('/*', this.#at) ? '*/' : '\n';
     const end = this.#query.indexOf(closing, this.#at + 1);
@@ -223,7 +223,7 @@ function evaluateText(text: string, evaluate: Evaluate): unknown {
     .join('');
 }
 
-/** The expression of a text that is nothing else. */
+/** The expression of a text that contains nothing else. */
 function onlyExpression(text: string): string | undefined {
   const trimmed = text.trim();
   if (expressionAt(trimmed, 0) !== trimmed.length) return undefined;

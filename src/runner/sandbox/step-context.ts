@@ -11,22 +11,22 @@ type Loose = Record<string, unknown>;
 const suspendMsDefault = 24 * 3_600_000;
 const rerunsDefault = 10;
 
-/** What `$` is made from. */
+/** Everything that `$` is made from. */
 export interface StepContextOptions {
   effects: CallEffects;
   work: StepWork;
   reply: StepReply;
   hostCall: HostCallFunction;
-  /** `$.context` without its deadline; belongs to this call alone. */
+  /** `$.context` without its deadline. Only this call has it. */
   context: Loose;
   deadlineMs: number;
   resumeUrl: string;
   cancelUrl: string;
-  /** It is the step of no workflow. */
+  /** True when the step belongs to no workflow. */
   byItself: boolean;
 }
 
-/** The `$` of a step. What it does is kept in `work`, and told when the step ends. */
+/** Makes the `$` of a step. Its effects are kept in `work`, and sent when the step ends. */
 export function makeStepContext(parts: StepContextOptions): Loose {
   const { effects, work, reply, context, hostCall } = parts;
   const begunAt = now();
@@ -85,7 +85,7 @@ function makeFlow(parts: StepContextOptions, begunAt: number): Loose {
   };
 }
 
-/** A method of `$` that an action run by itself has no use for. */
+/** Replaces a method of `$` that has no meaning for an action that is run by itself. */
 function onlyInWorkflows(method: string, reason: string) {
   return (): never => {
     throw new Error(
@@ -151,7 +151,7 @@ function makeSend({ effects, work, byItself }: StepContextOptions): object {
   return Object.assign(send, methods);
 }
 
-/** The event and its channel; the older form is one object of both. */
+/** Reads the event and its channel. In the older form, one object has both. */
 function readEmit(event: unknown, channel: unknown): { event: unknown; channel: string | null } {
   let emitted = event;
   let name = channel;

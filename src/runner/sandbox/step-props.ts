@@ -18,18 +18,18 @@ type Loose = Record<string, unknown>;
 type Evaluate = (value: unknown, name: string, definition: ResolvedProp, scope: ExpressionScope) => unknown;
 
 const mask = '••••••••';
-/** JSON of one value as it is told. */
+/** Maximum size of the JSON of one reported value. */
 const toldBytesMax = 64 * 1024;
-/** Larger ones are not told even in part: making their JSON costs more than anyone gets from it. */
+/** Maximum size of a value that is reported in part. For a larger one the JSON costs too much. */
 const measuredBytesMax = 1024 * 1024;
-/** Room for the note of a value that is left out. */
+/** Room for the note about a value that is left out. */
 const noteBytes = 100;
 
-/** How the values of a prop are evaluated that are not simply searched for expressions. */
+/** Functions for types of props whose values are not simply searched for expressions. */
 const evaluateType: Record<string, Evaluate> = {
   sql: (value, name, definition, scope) =>
     sqlValue(value, definition.auth, (expression) => evaluateExpression(expression, name, scope)),
-  // What its value does not name comes from its default.
+  // Fields that the value does not set come from the default.
   http_request: (value, name, definition, scope) =>
     evaluateValue({ ...asObject(definition.default), ...asObject(value) }, name, scope),
 };
@@ -37,26 +37,26 @@ const evaluateType: Record<string, Evaluate> = {
 const evaluatePlain: Evaluate = (value, name, { type }, scope) => {
   const evaluated = evaluateValue(value, name, scope);
   const isStructured = type === 'object' || type.endsWith('[]');
-  // What a single expression gives has its own type.
+  // The value of a single expression keeps its type.
   const isText = typeof value === 'string' && typeof evaluated === 'string' && !isOneExpression(value);
   return isStructured && isText ? parseText(evaluated, name) : evaluated;
 };
 
-/** The object or array that a text with expressions stands for. */
+/** Parses the object or array in a text whose expressions were evaluated. */
 function parseText(text: string, name: string): unknown {
   try {
     const parsed: unknown = jsonParse(text);
     if (typeof parsed === 'object' && parsed !== null) return parsed;
   } catch {
-    // Told below.
+    // The error follows.
   }
-  // Without the text: what its expressions gave may be anything.
+  // The message leaves out the text, because the values of its expressions may be secret.
   throw new ExpressionError(
     `prop ${name}: with its expressions evaluated, the text is no JSON of an object or array`,
   );
 }
 
-/** Their values are no texts of whoever made the workflow: accounts, stores, interfaces. */
+/** True when the values of a type may hold expressions. Values of accounts, stores and interfaces are not texts of the workflow's author. */
 function isEvaluated(type: string): boolean {
   return !isPlumbing(type) && type !== 'data_store' && type !== 'dir';
 }
@@ -65,11 +65,11 @@ function isPlumbing(type: string): boolean {
   return type === 'app' || type === 'alert' || type.startsWith('$.');
 }
 
-/** The props of a step: which of them hold expressions, found once, and what they are in one call. */
+/** The props of a step: finds those with expressions once, and evaluates them for each call. */
 export class StepProps {
   readonly #props: readonly [string, ResolvedProp][];
   readonly #evaluated: [string, ResolvedProp][];
-  /** JSON of the props as they are told; where none holds an expression it is always the same. */
+  /** JSON of the reported props. Without expressions it is always the same. */
   #input: string | undefined;
 
   constructor(props: readonly [string, ResolvedProp][], valuesText: string) {
@@ -82,7 +82,7 @@ export class StepProps {
     );
   }
 
-  /** Replaces what holds expressions in `values`. A value of undefined counts as not given: then the default is evaluated. */
+  /** Replaces values that hold expressions. A value of undefined counts as absent, and the default is evaluated. */
   evaluate(values: Loose, scope: ExpressionScope): void {
     for (const [name, definition] of this.#evaluated) {
       const own = evaluateType[definition.type] ?? evaluatePlain;
@@ -94,7 +94,7 @@ export class StepProps {
     }
   }
 
-  /** JSON of what the step got, without accounts and secrets, each value cut to what is told. */
+  /** JSON of the props that the step got, without accounts and secrets. Each value is cut to the maximum size. */
   input(values: Loose): string {
     if (this.#input !== undefined) return this.#input;
     const input = this.#tell(values);
@@ -121,14 +121,14 @@ export class StepProps {
   }
 }
 
-/** JSON of a value, or of a text with its beginning and a note. */
+/** JSON of a value, or of the beginning of its text with a note. */
 function tellValue(value: unknown): string | undefined {
   try {
     const text = toJsonText(value, measuredBytesMax, 'a prop');
     if (text === undefined || byteLength(text) <= toldBytesMax) return text;
     return beginningOf(typeof value === 'string' ? value : text, byteLength(text));
   } catch (error) {
-    if (!(error instanceof TooLargeError)) return jsonStringify('[this value cannot be told]');
+    if (!(error instanceof TooLargeError)) return jsonStringify('[this value has no JSON]');
     if (typeof value === 'string') return beginningOf(value, value.length);
     return jsonStringify(`… [left out: more than ${bytesText(measuredBytesMax)} of JSON]`);
   }
@@ -139,7 +139,7 @@ function beginningOf(text: string, bytes: number): string {
   for (;;) {
     const told = jsonStringify(`${text.slice(0, characters)}… [cut: ${bytes} bytes of JSON]`);
     if (byteLength(told) <= toldBytesMax) return told;
-    // A character can take six bytes of JSON.
+    // A character may need six bytes of JSON.
     characters = Math.floor(characters / 2);
   }
 }

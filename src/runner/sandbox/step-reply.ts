@@ -4,15 +4,15 @@ import { ReplyTooLargeError } from './http-reply.ts';
 type Loose = Record<string, unknown>;
 
 /**
- * `$.respond` of one call. A stream as body is read to its end first, so it cannot be sent at once. Resolves when the
- * reply is on its way; the first one counts.
+ * `$.respond` of one call. A stream as body is read to its end first, so it cannot be sent immediately. Resolves when the reply is sent. Only the
+ * first one counts.
  */
 export class StepReply {
   readonly #effects: CallEffects;
   readonly #bodyBytesMax: number;
   /** A stream that is being read. */
   #reading: Promise<void> | undefined;
-  /** Why the last one that was given is none. */
+  /** The error of the last reply that was refused. */
   #refused: { error: unknown } | undefined;
 
   constructor(effects: CallEffects, bodyBytesMax: number) {
@@ -21,8 +21,8 @@ export class StepReply {
   }
 
   /**
-   * Waits for a reply whose stream was not awaited. Rejects when all that was given is no reply: few wait for
-   * `$.respond`, and whoever does not would never learn of it.
+   * Waits for a reply whose stream the code did not await. Rejects when no reply was valid, because most code does not wait for `$.respond` and
+   * would never learn of the error.
    */
   get settled(): Promise<void> | undefined {
     if (this.#reading !== undefined || this.#refused === undefined || this.#effects.responded)
@@ -51,7 +51,7 @@ export class StepReply {
     }
     if (immediate) throw new TypeError('$.respond: a reply with a stream as body cannot be immediate');
     this.#reading = this.#readAndRespond({ ...reply }, body);
-    // Whoever does not wait for it learns of a failure at the end of the step.
+    // Code that does not wait for it gets a failure at the end of the step.
     this.#reading.catch(() => undefined);
     return this.#reading;
   }
@@ -73,7 +73,7 @@ export class StepReply {
   }
 }
 
-/** Node's streams and those of the web are both iterable. */
+/** True for streams of Node and of the web, which are both iterable. */
 function isStream(body: unknown): body is AsyncIterable<unknown> {
   return (
     typeof body === 'object' &&

@@ -33,7 +33,7 @@ describe('a response of axios', () => {
     return { step, notes, exports };
   }
 
-  test('that is returned or exported is its status, statusText, headers and data, and a line says so', async () => {
+  test('is reduced to status, statusText, headers and data when it is returned or exported, and the log says so', async () => {
     const response = await request();
     const { step, notes, exports } = work();
     step.return(response);
@@ -49,7 +49,7 @@ describe('a response of axios', () => {
     ]);
   });
 
-  test('is reduced before it counts as too large, and its data may still be', async () => {
+  test('is reduced before its size is checked, and its data may still be too large', async () => {
     const response = await request();
     const small = work(1_000);
     small.step.return(response);
@@ -58,7 +58,7 @@ describe('a response of axios', () => {
     assert.throws(() => step.return({ ...response, data: 'x'.repeat(2_000) }), /larger than 1,000 bytes/);
   });
 
-  test('is sent and rerun with in the same way', async () => {
+  test('is reduced in the same way when it is sent, or passed to a rerun', async () => {
     const { step, notes } = work();
     step.send('http', { url: receiver.url, data: await request() });
     step.rerun(1, { response: await request() }, 1);
@@ -70,7 +70,7 @@ describe('a response of axios', () => {
     assert.doesNotMatch(`${payload[0]} ${JSON.stringify(step.flow)}`, /the-token-canary/);
   });
 
-  test('without a circle is left as it is, and other circles are still refused', () => {
+  test('is not changed without a circle, and other circles are still refused', () => {
     const { step, notes, exports } = work();
     const plain = { status: 200, statusText: '', headers: {}, config: { url: '/' }, data: 1 };
     step.return(plain);

@@ -24,22 +24,22 @@ type Flow =
 
 const returnValue = '$return_value';
 
-/** What one call of a step leaves behind besides events and log lines. Its limits are told to `passed`. */
+/** Effects of one call of a step apart from events and log lines. `passed` is called when one of its limits is exceeded. */
 export class StepWork {
-  /** The folder that `/tmp` is for this call, by name; and whether it was used. */
+  /** Name of the folder that is `/tmp` for this call, and whether it was used. */
   readonly scratch: string;
   usedScratch = false;
-  /** For `process.env`. */
+  /** Values for `process.env`. */
   readonly workflowId: unknown;
   readonly traceId: unknown;
-  /** JSON of the props as the step got them. */
+  /** JSON of the props that the step got. */
   input: string | undefined;
   flow: Flow | undefined;
 
   readonly #exportBytesMax: number;
   readonly #passed: (message: string) => Error;
   readonly #note: (line: string) => void;
-  /** By name: the entry of the JSON object, with a comma. */
+  /** Entries of the JSON object with a comma each, by name. */
   readonly #exports = new Map<string, string>();
   #exportBytes = 0;
   #sends: SendEntry[] = [];
@@ -52,7 +52,7 @@ export class StepWork {
     context: Record<string, unknown>;
     exportBytesMax: number;
     passed: (message: string) => Error;
-    /** Takes a line for the logs of the step. */
+    /** Adds a line to the logs of the step. */
     note: (line: string) => void;
   }) {
     this.scratch = options.scratch;
@@ -63,7 +63,7 @@ export class StepWork {
     this.#note = options.note;
   }
 
-  /** Keeps a snapshot. Throws a TypeError for a key that is no text and for a value that holds itself. */
+  /** Keeps a snapshot. Throws a TypeError for a key that is no text, and for a circular value. */
   export(key: unknown, value: unknown): void {
     if (typeof key !== 'string' || key === '')
       throw new TypeError(`$.export: the name of an export must be a text, found ${describe(key)}`);
@@ -94,7 +94,7 @@ export class StepWork {
     this.#exportBytes = bytes;
   }
 
-  /** Throws when what is sent is no object, or more than may be. Returns the bytes of its JSON. */
+  /** Adds something to send. Throws when it is no object, or larger than allowed. Returns the bytes of its JSON. */
   send(kind: SendKind, payload: object): number {
     if (this.#sendCount >= sendsMax) throw this.#passed(`more than ${sendsMax} things are sent with $.send`);
     const { text = '{}' } = this.#textOf(payload, sendBytesMax, `what is sent with $.send.${kind}`);
@@ -123,7 +123,7 @@ export class StepWork {
     this.flow = { kind: 'rerun', ms, context: text, maxRetries };
   }
 
-  /** The JSON of a value, and the value that it is of: responses of axios are reduced to what JSON can hold. */
+  /** Returns the JSON of a value, and the converted value: responses of axios are reduced to what JSON can hold. */
   #textOf(value: unknown, bytesMax: number, what: string): { text: string | undefined; kept: unknown } {
     const text = textWithin(value, bytesMax, what);
     const isTooLarge = text instanceof TooLargeError;
@@ -144,7 +144,7 @@ export class StepWork {
     return this.#sends.length > 0;
   }
 
-  /** Moves what is to be sent, as far as it was not told yet, into a frame. Returns the bytes added. */
+  /** Moves what is to be sent and was not sent before into a frame. Returns the added bytes. */
   takeSends(header: { sends?: SendEntry[] }, payload: (string | Uint8Array)[]): number {
     if (this.#sends.length === 0) return 0;
     let bytes = 0;
@@ -156,7 +156,7 @@ export class StepWork {
     return bytes;
   }
 
-  /** Puts everything but the sends into the frame that ends the call. Returns the bytes added. */
+  /** Puts everything except the sends into the frame that ends the call. Returns the added bytes. */
   addTo(done: DoneHeader, payload: (string | Uint8Array)[]): number {
     const exports = `{${[...this.#exports.values()].join('').slice(0, -1)}}`;
     const step: StepDone = { exports: byteLength(exports), input: -1 };
@@ -179,7 +179,7 @@ export class StepWork {
   }
 }
 
-/** The mark that the conversion leaves; a text may hold the same. */
+/** True when the text has the mark of the conversion. An ordinary text may contain it too. */
 function mayBeCircular(text: string | undefined): boolean {
   return text?.includes('[Circular]') === true;
 }

@@ -13,9 +13,7 @@ type Loose = Record<string, unknown>;
 // biome-ignore lint/complexity/noBannedTypes: methods of a component take and return anything
 type AnyFunction = Function;
 
-/**
- * What user code sees as `this`: every prop by its type, its methods bound, `$emit`. Made anew for each call.
- */
+/** `this` of user code: every prop by its type, bound methods, `$emit`. A new one is made for each call. */
 export function makeUserContext(options: {
   component: Loose;
   props: readonly [name: string, definition: ResolvedProp][];
@@ -33,7 +31,7 @@ export function makeUserContext(options: {
     const given = value === undefined ? definition.default : value;
     context[name] = makeProp(name, definition, given, { db, effects, hostCall });
   }
-  // An arrow function: components take `$emit` off `this` and hand it around.
+  // An arrow function, because components take `$emit` off `this` and pass it on.
   context.$emit = (event: unknown, meta?: unknown): Promise<void> => {
     effects.emit(event, meta);
     return Promise.resolve();
@@ -52,7 +50,7 @@ export function resolveAllProps(component: Loose, dynamic: Loose): [string, Reso
     for (const name of Object.keys(definitions)) {
       const definition = resolveProp(name, definitions[name]);
       const before = resolved.get(name);
-      // What additionalProps returned came as JSON: the methods of an app are with its static definition.
+      // Results of additionalProps came as JSON. The methods of an app are in its static definition.
       const isApp = definition.type === 'app' && before?.type === 'app';
       resolved.set(name, isApp ? { ...before, ...definition } : definition);
     }
@@ -94,7 +92,7 @@ function makeProp(
   }
 }
 
-/** Code that asks for labels reads `label` and `value`, also of what was given without a label. */
+/** Code that requests labels reads `label` and `value`, also for values that were given without a label. */
 function withLabel(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withLabel);
   if (value === undefined || value === null || isObject(value)) return value;
@@ -102,8 +100,8 @@ function withLabel(value: unknown): unknown {
 }
 
 /**
- * Values that no definition is known for, under their names: of props that additionalProps defined before, or will. For
- * code that says which props there are.
+ * Adds values without a known definition under their names, for props that additionalProps defined before or will define. Used by code that
+ * determines which props exist.
  */
 export function addUndefinedValues(
   context: Loose,
@@ -116,7 +114,7 @@ export function addUndefinedValues(
   return context;
 }
 
-/** An app as a prop: its methods see the app itself as `this`, with the credentials in `$auth`. */
+/** An app as a prop. In its methods `this` is the app itself, with the credentials in `$auth`. */
 export function makeApp(app: Loose, value: unknown): Loose {
   const instance: Loose = {};
   for (const key of Object.keys(app)) {
@@ -136,7 +134,7 @@ function bindMethods(methods: unknown, target: Loose): void {
   }
 }
 
-/** The component db as it was when the call started. Values are read from the frame only when asked for. */
+/** The component db at the start of the call. Values are read from the frame only when they are needed. */
 export class DbSnapshot {
   readonly #values = new Map<string, Buffer | string>();
   readonly #bytes: number;
@@ -152,7 +150,7 @@ export class DbSnapshot {
     this.#bytes = bytes;
   }
 
-  /** What the component gets: synchronous, and a copy each time, since components change what they got and set it again. */
+  /** The db for a component. It is synchronous, and returns a new copy each time, because components change values and set them again. */
   forCall(effects: CallEffects): {
     type: string;
     get(key: unknown): unknown;

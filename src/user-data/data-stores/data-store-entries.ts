@@ -34,12 +34,12 @@ export class DataStoreEntries {
     await this.#do({ kind: 'set', ...place, nowMs: this.#clock.now(), ...entry });
   }
 
-  /** Whether there was an entry whose time could be changed. */
+  /** Changes the expiry of an entry. True when there was one. */
   async setTtl(place: EntryPlace, expiresAtMs: number | null): Promise<boolean> {
     return this.#do({ kind: 'set_ttl', ...place, nowMs: this.#clock.now(), expiresAtMs });
   }
 
-  /** Whether there was one. */
+  /** Deletes an entry. True when there was one. */
   async delete(place: EntryPlace): Promise<boolean> {
     return this.#do({ kind: 'delete', ...place, nowMs: this.#clock.now() });
   }

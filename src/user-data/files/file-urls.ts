@@ -28,7 +28,7 @@ export class FileUrls {
     return `${this.#publicUrl()}/files/${fileId}?expires=${expires}&signature=${signature}`;
   }
 
-  /** Whether the signature is valid and its time has not passed. */
+  /** True when the signature is valid and has not expired. */
   accepts(fileId: string, expires: unknown, signature: unknown): boolean {
     if (typeof expires !== 'string' || !/^\d{1,12}$/.test(expires)) return false;
     if (typeof signature !== 'string' || !/^[0-9a-f]{64}$/.test(signature)) return false;

@@ -33,7 +33,7 @@ export interface StepSubject {
   usedBy: string;
   /** The owners whose accounts it may use; those in `refused` are in use already, but the caller may not use them elsewhere. */
   accounts: { owners: readonly string[]; refused: readonly DeploymentAccount[] };
-  /** Whether texts may be expressions. */
+  /** True: texts may be expressions. */
   expressions: boolean;
   /** Props whose values were kept sealed before, whatever the component says of them now. */
   keptSecrets: readonly string[];

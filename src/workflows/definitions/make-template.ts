@@ -37,7 +37,7 @@ interface TemplateMakerOptions {
 }
 
 interface TemplateOptions {
-  /** Whether the values of props are in it; secrets and accounts never are. */
+  /** True: the template has the values of props. It never has secrets and accounts. */
   includeProps: boolean;
   name?: string;
 }

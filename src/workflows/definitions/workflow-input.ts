@@ -79,7 +79,7 @@ export function checkSteps(steps: readonly StepInput[], options: { fromTemplate:
 
 const namePattern = /^[A-Za-z_][A-Za-z0-9_]{0,99}$/;
 
-/** Whether a step can be called so. */
+/** True when a step can have this name. */
 export function isNamespace(name: string): boolean {
   return namePattern.test(name) && !reservedNamespaces.has(name);
 }

@@ -1,15 +1,11 @@
 import type { EventRouter } from '#events/emit-event.ts';
 import type { EventBus } from '#events/event-bus.ts';
-import { insertNewJobs } from '#jobs/job-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Store } from '#storage/store.ts';
-import type { RunStepTable, RunTable, WorkflowTable } from '#storage/tables/workflow-tables.ts';
-import type { WorkflowDefinition } from '#workflows/definitions/workflow-definition.ts';
-import { findDeployment, findWorkflow } from '#workflows/definitions/workflow-store.ts';
+import type { RunTable } from '#storage/tables/workflow-tables.ts';
 import { endRunOutside } from './end-run.ts';
-import { isTerminal } from './run.ts';
-import { insertRuns, insertSteps, stepsOfRun } from './run-store.ts';
+import type { RunEdits, RunRepeater } from './repeat-run.ts';
 import type { RunStarter } from './start-run.ts';
 import { cancelNotice, type WorkflowRuns } from './workflow-runs.ts';
 
@@ -20,6 +16,7 @@ export class RunManager {
   readonly #bus: EventBus;
   readonly #clock: Clock;
   readonly #starter: RunStarter;
+  readonly #repeater: RunRepeater;
   readonly #runs: WorkflowRuns;
   readonly #onEnded: (workflowId: string) => void;
 
@@ -29,6 +26,7 @@ export class RunManager {
     bus: EventBus;
     clock: Clock;
     starter: RunStarter;
+    repeater: RunRepeater;
     runs: WorkflowRuns;
     onEnded: (workflowId: string) => void;
   }) {
@@ -37,6 +35,7 @@ export class RunManager {
     this.#bus = options.bus;
     this.#clock = options.clock;
     this.#starter = options.starter;
+    this.#repeater = options.repeater;
     this.#runs = options.runs;
     this.#onEnded = options.onEnded;
   }
@@ -52,85 +51,15 @@ export class RunManager {
     this.#onEnded(run.workflow_id);
   }
 
-  /** A new run of the same event, with the current deployment. Throws `not_found` when the workflow is gone. */
-  async replay(run: RunTable): Promise<{ runId: string }> {
-    const workflow = await this.#workflowOf(run);
-    return this.#starter.start({
-      workflowId: workflow.id,
-      ownerId: workflow.owner_id,
-      deploymentId: workflow.deployment_id,
-      emitterId: run.emitter_id,
-      sourceType: run.source_type,
-      event: run.event,
-      hops: 0,
-      traceId: run.trace_id,
-      replayOf: run.id,
-    });
+  /** A new run of the same event, or of another one, with the current deployment. Throws `not_found` when the workflow is gone. */
+  async replay(run: RunTable, edits: Pick<RunEdits, 'event'> = {}): Promise<{ runId: string }> {
+    return this.#starter.start(await this.#repeater.replayTrigger(run, edits));
   }
 
-  /**
-   * A new run of the same event and deployment that continues at a step, with what the steps before it had exported.
-   * Without `fromStep` it continues where the run ended. Throws CallerError `conflict` for a run that has not ended,
-   * `invalid_parameter` for a step from which the run cannot continue.
-   */
-  async restart(run: RunTable, fromStep: string | undefined): Promise<{ runId: string }> {
-    if (!isTerminal(run)) throw new CallerError('conflict', `run ${run.id} has not ended: cancel it first`);
-    await this.#workflowOf(run);
-    const deployment = await findDeployment(this.#store.read, run.deployment_id);
-    if (deployment === undefined)
-      throw new CallerError('not_found', `deployment ${run.deployment_id} is gone`);
-    const { steps } = JSON.parse(deployment.definition) as WorkflowDefinition;
-    const recorded = (await stepsOfRun(this.#store.read, run.id)).filter(
-      (step) => step.state === 'succeeded',
-    );
-    const from =
-      fromStep === undefined
-        ? Math.max(-1, ...recorded.map(({ position }) => position)) + 1
-        : steps.findIndex((step) => step.namespace === fromStep);
-    if (from === -1)
-      throw fromStepError(`the deployment of this run has no step ${JSON.stringify(fromStep)}`);
-    const kept = recorded.filter(({ position }) => position < from);
-    const missing = steps
-      .slice(0, from)
-      .find((step, position) => !step.disabled && !kept.some((one) => one.position === position));
-    if (missing !== undefined)
-      throw fromStepError(
-        `step ${missing.namespace} before it has not succeeded in this run; restart from there or earlier`,
-      );
-    const prepared = this.#starter.prepare(
-      {
-        workflowId: run.workflow_id,
-        ownerId: run.owner_id,
-        deploymentId: run.deployment_id,
-        emitterId: run.emitter_id,
-        sourceType: run.source_type,
-        event: run.event,
-        hops: 0,
-        traceId: run.trace_id,
-        replayOf: run.id,
-      },
-      { inStore: true },
-    );
-    const copies = kept.map((step): RunStepTable => ({ ...step, run_id: prepared.run.id, try: 1 }));
-    const latest = new Map(copies.map((step) => [step.position, step]));
-    await this.#store.transaction(async (tx) => {
-      await insertRuns(this.#store, tx, [prepared.run]);
-      await insertSteps(this.#store, tx, [...latest.values()]);
-      await insertNewJobs(this.#store, tx, [prepared.job]);
-      await this.#store.notify(tx, 'millrace_jobs', '');
-    });
-    prepared.stored();
-    return { runId: prepared.run.id };
+  /** A new run that continues at a step; see `RunRepeater.prepareRestart`. */
+  async restart(run: RunTable, fromStep?: string, edits: RunEdits = {}): Promise<{ runId: string }> {
+    const repeated = await this.#repeater.prepareRestart(run, fromStep, edits);
+    await this.#repeater.store([repeated]);
+    return { runId: repeated.prepared.run.id };
   }
-
-  async #workflowOf(run: RunTable): Promise<WorkflowTable> {
-    const workflow = await findWorkflow(this.#store.read, run.workflow_id);
-    if (workflow === undefined)
-      throw new CallerError('not_found', `the workflow of run ${run.id} was deleted`);
-    return workflow;
-  }
-}
-
-function fromStepError(message: string): CallerError {
-  return new CallerError('invalid_parameter', `from_step: ${message}`, { parameter: 'from_step' });
 }

@@ -98,7 +98,7 @@ export function recordRuns(options: {
   router: EventRouter;
   clock: Clock;
   outcomes: OutcomeRecorder;
-  /** Whether other nodes were there a moment ago. */
+  /** True when other nodes were there a moment ago. */
   hasOthers: () => boolean;
 }): BatchWrite<RunRecord, RecordResult> {
   const { store, node, router, clock, outcomes, hasOthers } = options;

@@ -125,7 +125,7 @@ function waitsAt(run: RunTable, position: number): boolean {
   return run.state === 'waiting' && run.wait_kind !== null && run.position === position;
 }
 
-/** Whether a try comes after that of the wait. */
+/** True when a try comes after that of the wait. */
 function isAfter(ended: WaitPlace, wait: WaitPlace): boolean {
   return ended.position > wait.position || (ended.position === wait.position && ended.try > wait.try);
 }

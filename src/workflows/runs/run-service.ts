@@ -8,8 +8,10 @@ import type { UserCodeError } from '#runner/call-outcome.ts';
 import type { Runner } from '#runner/runner.ts';
 import type { Store } from '#storage/store.ts';
 import type { Deployments } from '#workflows/definitions/load-deployment.ts';
+import { BulkRuns } from './bulk-runs.ts';
 import { RunManager } from './manage-runs.ts';
 import { RunPruner } from './prune-runs.ts';
+import { RunRepeater } from './repeat-run.ts';
 import { RunResumer } from './resume-by-link.ts';
 import { answerHostCalls, type OwnerHostCalls } from './run-host-calls.ts';
 import { StepRunner } from './run-step.ts';
@@ -29,6 +31,7 @@ export class RunService {
   readonly starter: RunStarter;
   readonly resumer: RunResumer;
   readonly manager: RunManager;
+  readonly bulk: BulkRuns;
   /** Runs single steps; what they did is for the caller to keep. */
   readonly steps: StepRunner;
   /** Keeps the records of ended runs bounded. */
@@ -89,6 +92,8 @@ export class RunService {
     this.starter = new RunStarter({ store, pool, runs: this.runs, clock, onRecorded: onEnded });
     const outside = { ...options, onJobs: () => pool.poke(), onEnded };
     this.resumer = new RunResumer(outside);
-    this.manager = new RunManager({ ...outside, starter: this.starter, runs: this.runs });
+    const repeater = new RunRepeater({ store, starter: this.starter });
+    this.manager = new RunManager({ ...outside, repeater, starter: this.starter, runs: this.runs });
+    this.bulk = new BulkRuns({ store, repeater, manager: this.manager, starter: this.starter });
   }
 }

@@ -160,15 +160,49 @@ export async function latestRuns(db: Db, workflowIds: readonly string[]): Promis
   return new Map(rows.map((run) => [run.workflow_id, run]));
 }
 
-/** Runs of a workflow, newest first; only those in `state` where one is given. */
-export async function pageOfRuns(
-  db: Db,
-  filter: { workflowId: string; state?: RunState },
-  page: PageRequest,
-): Promise<Page<ListedRun>> {
-  let query = db.selectFrom('runs').select(runListColumns).where('workflow_id', '=', filter.workflowId);
-  if (filter.state !== undefined) query = query.where('state', '=', filter.state);
-  return pageOf(query, page) as Promise<Page<ListedRun>>;
+/** Some runs of a workflow. */
+export interface RunFilter {
+  workflowId: string;
+  /** Absent: in any state. */
+  states?: readonly RunState[];
+  /** Runs that were made from then on, and before; epoch ms. */
+  sinceMs?: number;
+  untilMs?: number;
+  /** Runs that come after this one in the order of their ids, which is that of their making. */
+  afterId?: string;
+  /** False: runs of which no later run is a replay or restart. */
+  isRepeated?: false;
+}
+
+/** Runs of a workflow, newest first. */
+export async function pageOfRuns(db: Db, filter: RunFilter, page: PageRequest): Promise<Page<ListedRun>> {
+  return pageOf(filteredRuns(db, filter).select(runListColumns), page) as Promise<Page<ListedRun>>;
+}
+
+/** Ids of runs, oldest first. */
+export async function idsOfRuns(db: Db, filter: RunFilter, limit: number): Promise<string[]> {
+  const rows = await filteredRuns(db, filter).select('id').orderBy('id').limit(limit).execute();
+  return rows.map(({ id }) => id);
+}
+
+export async function countOfRuns(db: Db, filter: RunFilter): Promise<number> {
+  const { count } = await filteredRuns(db, filter)
+    .select(({ fn }) => fn.countAll().as('count'))
+    .executeTakeFirstOrThrow();
+  return Number(count);
+}
+
+function filteredRuns(db: Db, { workflowId, states, sinceMs, untilMs, afterId, isRepeated }: RunFilter) {
+  let query = db.selectFrom('runs').where('workflow_id', '=', workflowId);
+  if (states !== undefined) query = query.where('state', 'in', [...states]);
+  if (sinceMs !== undefined) query = query.where('created_at_ms', '>=', sinceMs);
+  if (untilMs !== undefined) query = query.where('created_at_ms', '<', untilMs);
+  if (afterId !== undefined) query = query.where('id', '>', afterId);
+  if (isRepeated === false)
+    query = query.where(({ not, exists, selectFrom }) =>
+      not(exists(selectFrom('runs as later').select('later.id').whereRef('later.replay_of', '=', 'runs.id'))),
+    );
+  return query;
 }
 
 export function updateRunQuery(tx: Tx, id: string, set: Partial<RunTable>): CompiledQuery {

@@ -124,7 +124,7 @@ export class RunStarter {
   }
 
   /**
-   * Whether one more run that `prepare` makes, with an event of `bytes`, may wait: otherwise a caller who knows an endpoint URL could fill the
+   * True when one more run of `prepare`, with an event of `bytes`, may wait. Otherwise a caller who knows an endpoint URL could fill the
    * disk of all others.
    */
   async hasRoom(workflowId: string, bytes: number): Promise<boolean> {

@@ -331,7 +331,7 @@ export class WorkflowRuns implements JobHandler {
   }
 }
 
-/** Whether a run may have to wait for its turn; of one that is still to be read that is not known. */
+/** True when a run may have to wait for its turn, which is unknown for a run that was not read yet. */
 function isOrdered(made: NewRun | undefined): boolean {
   return made === undefined || made.run.source_type === 'COMPONENT' || made.run.source_type === 'WORKFLOW';
 }

@@ -5,7 +5,7 @@ import { HttpReceiver, type ReceivedRequest, type ReceiverAnswer } from '../http
 export interface StandInScript {
   /** Under which its certificate is; connections to port 443 of it are led here by `connectTo`. */
   host: string;
-  /** Whether the request carries the credentials that the service would accept. */
+  /** True when the request carries the credentials that the service would accept. */
   isAuthorized: (request: ReceivedRequest) => boolean | Promise<boolean>;
   /** What it says to any other. */
   unauthorized: ReceiverAnswer;

@@ -1,0 +1,154 @@
+import { insertNewJobs } from '#jobs/job-store.ts';
+import { CallerError } from '#lib/errors.ts';
+import type { Store } from '#storage/store.ts';
+import type { RunStepTable, RunTable, WorkflowTable } from '#storage/tables/workflow-tables.ts';
+import type { StepDefinition, WorkflowDefinition } from '#workflows/definitions/workflow-definition.ts';
+import { findDeployment, findWorkflow } from '#workflows/definitions/workflow-store.ts';
+import { isTerminal, type RunTrigger } from './run.ts';
+import { insertRuns, insertSteps, stepsOfRun } from './run-store.ts';
+import type { PreparedRun, RunStarter } from './start-run.ts';
+
+/** What a repeated run gets instead of what the run before it had. */
+export interface RunEdits {
+  /** JSON text: `steps.trigger.event`. */
+  event?: string;
+  /** JSON object of exports by the namespace of the step, of steps that do not run again. */
+  exports?: Readonly<Record<string, string>>;
+}
+
+/** A new run that is not stored yet, with the steps that it takes over. */
+export interface RepeatedRun {
+  prepared: PreparedRun;
+  steps: RunStepTable[];
+}
+
+/** Makes runs of runs: the same event once more, from the start or from a step. */
+export class RunRepeater {
+  readonly #store: Store;
+  readonly #starter: RunStarter;
+
+  constructor(options: { store: Store; starter: RunStarter }) {
+    this.#store = options.store;
+    this.#starter = options.starter;
+  }
+
+  /** The trigger of a run of the same event, with the current deployment. Throws `not_found` when the workflow is gone. */
+  async replayTrigger(run: RunTable, edits: RunEdits = {}): Promise<RunTrigger> {
+    const { deployment_id: deploymentId } = await this.#workflowOf(run);
+    return { ...triggerOf(run, edits), deploymentId };
+  }
+
+  async prepareReplay(run: RunTable, edits: RunEdits = {}): Promise<RepeatedRun> {
+    const trigger = await this.replayTrigger(run, edits);
+    return { prepared: this.#starter.prepare(trigger, { inStore: true }), steps: [] };
+  }
+
+  /**
+   * A run of the same event and deployment that continues at a step, with what the steps before it had exported. Without `fromStep` it continues
+   * where the run ended. Throws CallerError `conflict` for a run that has not ended, `invalid_parameter` for a step from which the run cannot
+   * continue, and for exports of a step that it does not take over.
+   */
+  async prepareRestart(run: RunTable, fromStep?: string, edits: RunEdits = {}): Promise<RepeatedRun> {
+    if (!isTerminal(run)) throw new CallerError('conflict', `run ${run.id} has not ended: cancel it first`);
+    await this.#workflowOf(run);
+    const deployment = await findDeployment(this.#store.read, run.deployment_id);
+    if (deployment === undefined)
+      throw new CallerError('not_found', `deployment ${run.deployment_id} is gone`);
+    const { steps } = JSON.parse(deployment.definition) as WorkflowDefinition;
+    const recorded = (await stepsOfRun(this.#store.read, run.id)).filter(
+      (step) => step.state === 'succeeded',
+    );
+    const from = startOf(steps, recorded, fromStep);
+    const { exports = {} } = edits;
+    const kept = recorded.filter(({ position }) => position < from);
+    const unknown = Object.keys(exports).find((name) => !kept.some(({ namespace }) => namespace === name));
+    if (unknown !== undefined)
+      throw new CallerError(
+        'invalid_parameter',
+        `steps.${unknown}: expected exports of steps that do not run again (${kept.map(({ namespace }) => namespace).join(', ') || 'there are none'})`,
+        { parameter: `steps.${unknown}` },
+      );
+    const prepared = this.#starter.prepare(triggerOf(run, edits), { inStore: true });
+    const latest = new Map(
+      kept.map((step): [number, RunStepTable] => [
+        step.position,
+        {
+          ...step,
+          run_id: prepared.run.id,
+          try: 1,
+          exports: exports[step.namespace] ?? step.exports,
+        },
+      ]),
+    );
+    return { prepared, steps: [...latest.values()] };
+  }
+
+  /** Stores runs in one commit; they run in the order in which they are given. */
+  async store(repeated: readonly RepeatedRun[]): Promise<void> {
+    await this.#store.transaction(async (tx) => {
+      await insertRuns(
+        this.#store,
+        tx,
+        repeated.map(({ prepared }) => prepared.run),
+      );
+      await insertSteps(
+        this.#store,
+        tx,
+        repeated.flatMap(({ steps }) => steps),
+      );
+      await insertNewJobs(
+        this.#store,
+        tx,
+        repeated.map(({ prepared }) => prepared.job),
+      );
+      await this.#store.notify(tx, 'millrace_jobs', '');
+    });
+    for (const { prepared } of repeated) prepared.stored();
+  }
+
+  async #workflowOf(run: RunTable): Promise<WorkflowTable> {
+    const workflow = await findWorkflow(this.#store.read, run.workflow_id);
+    if (workflow === undefined)
+      throw new CallerError('not_found', `the workflow of run ${run.id} was deleted`);
+    return workflow;
+  }
+}
+
+function triggerOf(run: RunTable, { event = run.event }: RunEdits): RunTrigger {
+  return {
+    workflowId: run.workflow_id,
+    ownerId: run.owner_id,
+    deploymentId: run.deployment_id,
+    emitterId: run.emitter_id,
+    sourceType: run.source_type,
+    event,
+    hops: 0,
+    traceId: run.trace_id,
+    replayOf: run.id,
+  };
+}
+
+/** The position at which a restart begins. */
+function startOf(
+  steps: readonly StepDefinition[],
+  recorded: readonly RunStepTable[],
+  fromStep: string | undefined,
+): number {
+  const from =
+    fromStep === undefined
+      ? Math.max(-1, ...recorded.map(({ position }) => position)) + 1
+      : steps.findIndex((step) => step.namespace === fromStep);
+  if (from === -1) throw fromStepError(`the deployment of this run has no step ${JSON.stringify(fromStep)}`);
+  const missing = steps
+    .slice(0, from)
+    .find((step, position) => !step.disabled && !recorded.some((one) => one.position === position));
+  if (missing !== undefined)
+    throw fromStepError(
+      `step ${missing.namespace} before it has not succeeded in this run; restart from there or earlier`,
+    );
+  return from;
+}
+
+function fromStepError(message: string): CallerError {
+  return new CallerError('invalid_parameter', `from_step: ${message}`, { parameter: 'from_step' });
+}
