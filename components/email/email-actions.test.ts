@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
 import { after, before, beforeEach, test } from 'node:test';
 import PostalMime from 'postal-mime';
+import { SMTPServer } from 'smtp-server';
 import { createMailServer, sendEmail } from '#workflows/sends/send-email.ts';
 import { type ActionFixture, startActionFixture } from '../../test/support/action-fixture.ts';
 import { CertificateAuthority } from '../../test/support/certificates.ts';
@@ -17,10 +20,17 @@ before(async () => {
   actions = await startActionFixture({ extraCa: authority.pem });
   server = await MailServerStandIn.start(authority, 'ada', 'open sesame');
   web = await HttpReceiver.start({
-    answer: (_, response) => void response.writeHead(200, { 'content-type': 'application/pdf' }).end(pdf),
+    answer: ({ url }, response) =>
+      void response
+        .writeHead(200, { 'content-type': 'application/pdf' })
+        .end(url === '/large' ? Buffer.alloc(3_000_000) : pdf),
   });
   // A file for attachments: all actions of the fixture are steps of one run.
-  await actions.run('http-get-request', { httpRequest: { url: web.url }, saveTo: '/tmp/report.pdf' });
+  for (const [path, saveTo] of [
+    ['/', '/tmp/report.pdf'],
+    ['/large', '/tmp/large.pdf'],
+  ])
+    await actions.run('http-get-request', { httpRequest: { url: web.url + path }, saveTo });
 });
 after(async () => {
   await actions?.close();
@@ -118,12 +128,36 @@ test('smtp-send-email takes the server from an account', async () => {
   assert.deepEqual(server.mails[0]?.to, ['ada@example.com', 'bob@example.com']);
 });
 
-test('a password that is wrong, and a server that cannot be reached or is not encrypted, are errors of the step', async () => {
+test('a password that is wrong, and a server that cannot be reached, are errors of the step', async () => {
   assert.match((await send({ password: 'wrong' })).error?.message ?? '', /535/);
   assert.match((await send({ port: 1 })).error?.message ?? '', /ECONNREFUSED|connect/);
-  // The server takes no password without encryption.
-  assert.ok((await send({ security: 'none' })).error);
+  // This server takes no password before STARTTLS.
+  assert.match((await send({ security: 'none' })).error?.message ?? '', /538|530|encrypt|TLS/i);
   assert.equal(server.mails.length, 0);
+});
+
+test('a password goes over a connection without encryption only where that was chosen', async () => {
+  const users: (string | undefined)[] = [];
+  const plain = new SMTPServer({
+    disabledCommands: ['STARTTLS'],
+    allowInsecureAuth: true,
+    onAuth: ({ username }, _session, done) => {
+      users.push(username);
+      done(null, { user: username });
+    },
+    onData: (stream, _session, done) => stream.resume().on('end', () => done()),
+  });
+  plain.on('error', () => {});
+  await once(plain.listen(0, '127.0.0.1'), 'listening');
+  try {
+    const { port } = plain.server.address() as AddressInfo;
+    assert.match((await send({ port })).error?.message ?? '', /STARTTLS/);
+    assert.deepEqual(users, []);
+    assert.equal((await send({ port, security: 'none' })).error, undefined);
+    assert.deepEqual(users, ['ada']);
+  } finally {
+    await new Promise<void>((resolve) => plain.close(() => resolve()));
+  }
 });
 
 const mistakes: [key: string, props: Record<string, unknown>, message: RegExp][] = [
@@ -132,6 +166,11 @@ const mistakes: [key: string, props: Record<string, unknown>, message: RegExp][]
     'email-send-email-to-self',
     { subject: 'x', text: 'y', attachments: ['/tmp/none'] },
     /^attachments\[0\]: there is no file \/tmp\/none, expected the path of one$/,
+  ],
+  [
+    'email-send-email-to-self',
+    { subject: 'x', text: 'y', attachments: ['/tmp/large.pdf', '/tmp/report.pdf'] },
+    /^attachments\[1\]: the attachments have more than 3 MB, expected at most that$/,
   ],
   ['smtp-send-email', { ...mail, text: '' }, /^text: found nothing/],
   ['smtp-send-email', { ...mail, to: [] }, /^to: found an array, expected at least one email address$/],

@@ -145,7 +145,6 @@ describe('execute() of an http_request prop', () => {
     );
   });
 
-<<<<<<< HEAD
   test('auth of an exported workflow is what is filled in', async () => {
     const withAuth = (auth: object) => execute({ url: origin, auth: { type: 'integrated_auth', ...auth } });
     await withAuth({ username: '', password: '', token: '' });
@@ -193,10 +192,7 @@ describe('execute() of an http_request prop', () => {
     assert.deepEqual(response.data, Buffer.from('{"ok":true}'));
   });
 
-  test('reads answers by their type', async () => {
-=======
   test('reads responses by their type', async () => {
->>>>>>> main
     assert.deepEqual((await execute({ url: `${origin}/image` })).data, Buffer.from([0, 255]));
     assert.equal((await execute({ url: `${origin}/latin` })).data, 'ä');
     assert.equal((await execute({ url: `${origin}/lies` })).data, '<html>');
