@@ -11,6 +11,8 @@ const paths = globSync('*/{sources,actions}/*.ts', { cwd: import.meta.dirname })
 test('the registry has the components that are promised', () => {
   const keys = paths.map((path) => path.replace(/^(.*)\/(?:sources|actions)\/(.*)\.ts$/, '$1-$2')).sort();
   assert.deepEqual(keys, [
+    'csv-create',
+    'csv-parse',
     'data_stores-add-update-multiple-records',
     'data_stores-add-update-record',
     'data_stores-append-to-record',
@@ -32,6 +34,28 @@ test('the registry has the components that are promised', () => {
     'email-send-email-to-self',
     'filter-continue-based-on-condition',
     'filter-end-based-on-condition',
+    'formatting-add-subtract-time',
+    'formatting-compare-dates',
+    'formatting-convert-html-to-markdown',
+    'formatting-convert-html-to-text',
+    'formatting-convert-json-to-string',
+    'formatting-convert-markdown-to-html',
+    'formatting-date-time-format',
+    'formatting-extract-by-regular-expression',
+    'formatting-extract-email-address',
+    'formatting-extract-number',
+    'formatting-extract-phone-number',
+    'formatting-extract-url',
+    'formatting-format-currency',
+    'formatting-format-number',
+    'formatting-parse-json',
+    'formatting-replace-text',
+    'formatting-set-default-value',
+    'formatting-split-text',
+    'formatting-transform-case',
+    'formatting-trim-whitespace',
+    'formatting-url-decode',
+    'formatting-url-encode',
     'http-custom-request',
     'http-delete-request',
     'http-get-request',
@@ -40,12 +64,37 @@ test('the registry has the components that are promised', () => {
     'http-post-request',
     'http-put-request',
     'http-return-http-response',
+    'json-transform',
+    'json-validate',
+    'number-generate-random',
+    'number-parse',
+    'number-round',
+    'rss-merge-rss-feeds',
     'rss-new-item-in-feed',
     'schedule-cron-schedule',
     'schedule-custom-interval',
     'smtp-send-email',
+    'xml-create',
+    'xml-parse',
   ]);
 });
+
+for (const path of paths.filter((path) => path.includes('/actions/'))) {
+  test(`${path} has an example, and a label and a description for each prop`, async () => {
+    const { default: action } = await import(join(import.meta.dirname, path));
+    assert.match(action.description, /Example: /);
+    for (const [name, prop] of Object.entries<Record<string, unknown>>(action.props)) {
+      const [app, inherited = ''] = (prop.propDefinition ?? []) as [
+        { propDefinitions: Record<string, object> }?,
+        string?,
+      ];
+      const whole: Record<string, unknown> = { ...app?.propDefinitions[inherited], ...prop };
+      if (whole.type === 'app') continue;
+      for (const text of ['label', 'description'])
+        assert.equal(typeof whole[text], 'string', `${name}.${text}`);
+    }
+  });
+}
 
 for (const path of paths) {
   test(`${path} has a key that is its path, and name, version, description and type`, async () => {

@@ -20,6 +20,9 @@ const expectations: readonly (readonly [query: string, address: string])[] = [
   ['verify signature', '/docs/guides/webhooks#verify-what-arrives'],
   ['dead letters', '/docs/how-it-works/deliveries'],
   ['idempotency-key', '/docs/how-it-works/idempotency'],
+  ['extract phone number', '/docs/reference/components#formatting-extract-phone-number'],
+  ['trim whitespace', '/docs/reference/components#formatting-trim-whitespace'],
+  ['validate json', '/docs/reference/components#json-validate'],
 ];
 
 describe('the search of the manual', () => {

@@ -7,6 +7,7 @@ import { CallerError, UnavailableError } from '#lib/errors.ts';
 import { silentLogger } from '#lib/logger.ts';
 import { HttpReceiver } from '../../test/support/http-receiver.ts';
 import { type FakePackage, startNpmRegistry } from '../../test/support/npm-registry.ts';
+import { readProjectFile } from '../../test/support/project-files.ts';
 import { wallsOfTests } from '../../test/support/sandbox-level.ts';
 import { createTempFolder, type TempFolder } from '../../test/support/temp-folder.ts';
 import {
@@ -418,6 +419,26 @@ describe('a component in a file', () => {
     assert.deepEqual(built.files.map((file) => file.path).sort(), ['a/source.mjs', 'app.mjs']);
     await failure(build({ kind: 'file', path: join(root, 'out.mjs'), root }), 'unsupported_specifier');
     await failure(build({ kind: 'file', path: join(root, 'link.mjs'), root }), 'unsupported_specifier');
+  });
+
+  test('has the packages of the project, which no registry is asked for', async () => {
+    const root = join(folder.path, 'shipped');
+    await writeTree(root, {
+      'a/source.mjs':
+        'import { Marked } from "marked"; export default { html: new Marked().parse("**hi**") };',
+    });
+    const offline = await newBuilder({ cache: 'shipped', registry: 'http://127.0.0.1:1/' });
+    try {
+      const built = await build({ kind: 'file', path: join(root, 'a/source.mjs'), root }, offline);
+      assert.equal(evaluate(built).html, '<p><strong>hi</strong></p>\n');
+      const { dependencies } = JSON.parse(readProjectFile('package.json')) as {
+        dependencies: Record<string, string>;
+      };
+      const { imports } = JSON.parse(built.lock) as { imports: Record<string, object> };
+      assert.deepEqual(imports, { marked: { name: 'marked', version: dependencies.marked } });
+    } finally {
+      await offline.close();
+    }
   });
 });
 

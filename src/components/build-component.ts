@@ -1,6 +1,6 @@
 import { mkdirSync, realpathSync } from 'node:fs';
-import { rmdir } from 'node:fs/promises';
-import { join } from 'node:path';
+import { readFile, rmdir } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { unreachable } from '#lib/assert.ts';
 import { type Clock, systemClock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
@@ -45,7 +45,7 @@ export type ComponentSource =
   /** Code from a request; without `language`, JavaScript when it parses as such, else TypeScript. */
   | { kind: 'code'; code: string; language?: 'ts' | 'js' }
   | { kind: 'url'; url: string }
-  /** A trusted file of this machine (the registry's own); relative imports stay below `root`. */
+  /** A file of the registry that ships with this project: relative imports stay below `root`, packages are those of the project. */
   | { kind: 'file'; path: string; root: string }
   /** A file of a package that is kept in the store; relative imports stay in the package. */
   | { kind: 'stored'; packageId: string; path: string; read: ReadStored };
@@ -239,7 +239,10 @@ class ProcessBuilder implements ComponentBuilder {
           `the component is larger than ${bytesText(this.#limits.bytesMax)}`,
         );
       }
-      const build: Build = { ...wanted, own, version, time, signal, buildsFolder, language: entry.loader };
+      const build: Build = {
+        ...{ ...wanted, own, version, time, signal, buildsFolder, language: entry.loader },
+        isShipped: source.kind === 'file',
+      };
       return (await this.#earlier.findFresh(build, {})) ?? (await this.#bundle(build));
     } finally {
       time.end();
@@ -279,7 +282,10 @@ class ProcessBuilder implements ComponentBuilder {
         if (outcome.type === 'bundled')
           return this.#finish(build, outcome, { lock: emptyLock, declared: {} });
         if (outcome.type === 'unfit') throw errorOf(outcome.problem);
-        return this.#bundleWithPackages(bundler, build, outcome);
+        const shipped = build.isShipped && form === 'inline' ? await shippedLock(outcome.specifiers) : null;
+        return shipped === null
+          ? this.#bundleWithPackages(bundler, build, outcome)
+          : this.#bundleShipped(bundler, build, shipped);
       },
       {
         isReusableAfter: (error) => error instanceof CallerError && !build.signal.aborted,
@@ -287,6 +293,19 @@ class ProcessBuilder implements ComponentBuilder {
         ownerId: build.ownerId,
       },
     );
+  }
+
+  /** With the packages of this project, which the registry's own components import: nothing is installed for them. */
+  async #bundleShipped(bundler: BundlerProcess, build: Build, lock: PackageLock): Promise<BuiltBundle> {
+    const from = { lock, declared: {} };
+    const known = await this.#earlier.findTree(build, from);
+    if (known !== null) return known;
+    const folder = dirname(projectModules);
+    const outcome = await this.#runBundler(bundler, build, { folder, aliases: {}, form: 'inline' });
+    if (outcome.type === 'unfit') throw errorOf(outcome.problem);
+    if (outcome.type !== 'bundled')
+      throw new Error('assertion failed: a second pass asks for packages again');
+    return this.#finish(build, outcome, from);
   }
 
   async #bundleWithPackages(bundler: BundlerProcess, build: Build, needs: Needs): Promise<BuiltBundle> {
@@ -482,7 +501,23 @@ function allNeeded(specifiers: readonly string[], declared: Record<string, strin
 
 type Bundled = { code: string; format: BundleFormat };
 
+/** The versions of these packages in the project; null where one is not there, or another version is asked for. */
+async function shippedLock(specifiers: readonly string[]): Promise<PackageLock | null> {
+  const lock: PackageLock = { imports: {}, packages: {} };
+  for (const specifier of specifiers) {
+    const parsed = parsePackageSpecifier(specifier);
+    if (parsed === null || parsed.range !== undefined) return null;
+    const { name } = parsed;
+    const text = await readFile(join(projectModules, name, 'package.json'), 'utf8').catch(() => null);
+    if (text === null) return null;
+    lock.imports[specifier] = { name, version: String((JSON.parse(text) as { version?: unknown }).version) };
+  }
+  return lock;
+}
+
 interface Build extends BuildInput {
+  /** A component of the registry that ships with the service. */
+  isShipped: boolean;
   allDeclared: boolean;
   time: BuildTime;
   /** The signal of `time`. */

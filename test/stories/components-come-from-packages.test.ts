@@ -227,7 +227,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
           ['source', 'slack', '@pipedream/slack'],
         );
         assert.ok(first.data[0].key < next.body.data[0].key);
-        const all = (await service.api('GET', '/v1/components?app=rss')).body.data;
+        const all = (await service.api('GET', '/v1/components?app=rss&type=source')).body.data;
         assert.deepEqual(
           [all[0].key, all[0].package],
           ['rss-new-item-in-feed', null],

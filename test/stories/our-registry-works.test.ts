@@ -164,4 +164,35 @@ forEachSharedService((fixture) => {
     const source = await service.api('POST', '/v1/sources', { key: 'no-such-component' });
     assert.deepEqual([source.status, source.body.code], [404, 'not_found']);
   });
+
+  test('built-in actions are found by what they do, and run by their key', async () => {
+    const { service } = fixture;
+    const search = async (query: string) => {
+      const { body } = await service.api('GET', `/v1/components/search?query=${encodeURIComponent(query)}`);
+      return body.actions;
+    };
+    assert.ok((await search('add time to a date')).includes('formatting-add-subtract-time'));
+    assert.equal((await search('html markdown'))[0], 'formatting-convert-html-to-markdown');
+    const listed = (await service.api('GET', '/v1/components?type=action&app=formatting&limit=100')).body
+      .data;
+    assert.ok(listed.length > 20);
+    for (const { name, version, description, app_details } of listed) {
+      assert.match(description, /Example: /, name);
+      assert.deepEqual([version, app_details.name], ['0.0.1', 'Formatting']);
+    }
+    const run = (id: string, configured_props: object) =>
+      service.api('POST', '/v1/actions/run', { id, configured_props });
+    const { body } = await run('formatting-convert-html-to-markdown', { input: '<h1>News</h1>' });
+    assert.deepEqual(
+      [body.data.ret, body.data.exports.$summary],
+      ['# News', 'Converted HTML to Markdown'],
+      JSON.stringify(body),
+    );
+    const wrong = await run('formatting-date-time-format', { inputDate: 'soon', outputFormat: 'DD' });
+    const [{ err }] = wrong.body.data.os;
+    assert.deepEqual(
+      [err.name, err.message],
+      ['ConfigurationError', 'inputDate: found "soon", expected a date such as 2026-01-22T23:04:05Z'],
+    );
+  });
 });

@@ -37,19 +37,22 @@ forEachSharedService((fixture) => {
 
   test('the catalogue lists apps page by page, and finds them by name, slug, id and description', async () => {
     const { service } = fixture;
+    const pages = async (query: string): Promise<{ name: string; name_slug: string }[]> => {
+      const found = [];
+      let after = '';
+      do {
+        const page = (await service.api('GET', `/v1/apps?${query}${after}`)).body;
+        found.push(...page.data);
+        after = page.page_info.end_cursor === undefined ? '' : `&after=${page.page_info.end_cursor}`;
+      } while (after !== '');
+      return found;
+    };
     const first = (await service.api('GET', '/v1/apps?limit=100')).body;
-    assert.equal(first.page_info.total_count, first.data.length);
-    assert.ok(first.data.length >= 60);
-    const names: string[] = first.data.map((app: { name: string }) => app.name);
+    const names = (await pages('limit=100')).map((app) => app.name);
+    assert.equal(first.page_info.total_count, names.length);
+    assert.ok(names.length >= 60);
     assert.deepEqual(names, names.toSorted(new Intl.Collator('en').compare), 'by name');
-
-    const seen: string[] = [];
-    let after = '';
-    do {
-      const page = (await service.api('GET', `/v1/apps?limit=40${after}`)).body;
-      seen.push(...page.data.map((app: { name: string }) => app.name));
-      after = page.page_info.end_cursor === undefined ? '' : `&after=${page.page_info.end_cursor}`;
-    } while (after !== '');
+    const seen = (await pages('limit=40')).map((app) => app.name);
     assert.deepEqual(seen, names);
     const third = first.data[2].id;
     const before = Buffer.from(third).toString('base64url');
@@ -61,9 +64,7 @@ forEachSharedService((fixture) => {
     assertError(await service.api('GET', '/v1/apps?after=YXBwX3g'), 400, 'unknown_cursor', 'after');
 
     const slugs = async (query: string): Promise<string[]> =>
-      (await service.api('GET', `/v1/apps?limit=100&${query}`)).body.data.map(
-        (app: { name_slug: string }) => app.name_slug,
-      );
+      (await pages(`limit=100&${query}`)).map((app) => app.name_slug);
     assert.equal((await slugs('q=GitHub'))[0], 'github');
     assert.equal((await slugs('q=linear'))[0], 'linear', 'the name itself comes before longer ones');
     assert.ok((await slugs('q=google')).includes('google_sheets'));
@@ -79,7 +80,7 @@ forEachSharedService((fixture) => {
     assert.deepEqual((await slugs('has_triggers=1')).sort(), ['http', 'rss', 'schedule']);
     const withComponents = await slugs('has_components=true');
     const withActions = await slugs('has_actions=1');
-    for (const slug of ['http', 'data_stores', 'filter', 'delay'])
+    for (const slug of ['http', 'data_stores', 'filter', 'delay', 'formatting', 'json'])
       assert.ok(withComponents.includes(slug) && withActions.includes(slug), slug);
     assert.ok(withComponents.includes('schedule') && !withActions.includes('schedule'));
     assert.ok(!withComponents.includes('slack'));
