@@ -1,6 +1,9 @@
 /** The actions that are included, as a user finds them and puts them into workflows. What each of them does: components/<app>. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
+import { SMTPServer } from 'smtp-server';
 import { HttpReceiver } from '../support/http-receiver.ts';
 import { forEachSharedService } from '../support/millrace.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -141,4 +144,58 @@ forEachSharedService((fixture) => {
     });
     assert.match(JSON.stringify(alone.body.data.os), /can be used in steps of workflows only/);
   });
+
+  test('a mail is sent with an account of SMTP, whose password is shown nowhere', async () => {
+    await using server = await startPlainMailServer('open sesame');
+    const { service } = fixture;
+    const account = await service.api('POST', '/v1/accounts', {
+      app: 'smtp',
+      credentials: {
+        host: 'localhost',
+        port: String(server.port),
+        security: 'none',
+        username: 'ada',
+        password: 'open sesame',
+      },
+    });
+    assert.equal(account.status, 200, JSON.stringify(account.body));
+    const mail = { from: 'shop@example.com', to: ['ada@example.com'], subject: 'Hi', text: 'Hello' };
+    const withAccount = { smtp: { authProvisionId: account.body.data.id } };
+    const workflow = await service.createWorkflow({
+      triggers: [{ type: 'http', props: {} }],
+      steps: steps([
+        ['mail', 'smtp-send-email', { ...mail, ...withAccount, to: '{{["eve@example.com"]}}' }],
+        ['wrong', 'smtp-send-email', { ...mail, ...withAccount, password: 'guessed' }],
+      ]),
+    });
+    await fetch(workflow.triggers[0].endpoint_url);
+    const run = await service.runInState(workflow.id, 'failed');
+    assert.deepEqual(run.steps[0].exports.$return_value.accepted, ['eve@example.com']);
+    assert.deepEqual(server.recipients, ['eve@example.com']);
+    assert.match(JSON.stringify(run.steps[1].error), /535/);
+    assert.doesNotMatch(JSON.stringify(run), /open sesame|guessed/);
+  });
 });
+
+/** Takes mail without encryption from the user with this password. */
+async function startPlainMailServer(password: string) {
+  const recipients: string[] = [];
+  const server = new SMTPServer({
+    disabledCommands: ['STARTTLS'],
+    allowInsecureAuth: true,
+    onAuth: ({ username, password: given }, _session, done) =>
+      given === password ? done(null, { user: username }) : done(new Error('535 wrong user or password')),
+    onData: (stream, { envelope }, done) => {
+      recipients.push(...envelope.rcptTo.map(({ address }) => address));
+      stream.resume().on('end', () => done());
+    },
+  });
+  // Clients that disconnect are no fault of the server.
+  server.on('error', () => {});
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  return {
+    recipients,
+    port: (server.server.address() as AddressInfo).port,
+    [Symbol.asyncDispose]: () => new Promise<void>((resolve) => server.close(() => resolve())),
+  };
+}
