@@ -13,6 +13,8 @@ import { loginCommands } from './login-commands.ts';
 import { processCommands } from './process-commands.ts';
 import { replayCommand, runCommands } from './run-commands.ts';
 import { sourceCommands } from './source-commands.ts';
+import { testEventCommands } from './test-event-commands.ts';
+import { variableCommands } from './variable-commands.ts';
 import { verifyCommand } from './verify-command.ts';
 import { deliveryCommands, subscriptionCommands, webhookCommands } from './webhook-commands.ts';
 import { workflowCommands } from './workflow-commands.ts';
@@ -47,7 +49,9 @@ export function makeProgram(options: GetSessionOptions, version: string): Comman
   program.commandsGroup('Workflows and accounts:');
   workflowCommands(program, options);
   runCommands(program, options);
+  testEventCommands(program, options);
   accountCommands(program, options);
+  variableCommands(program, options);
   program.commandsGroup('The instance:');
   processCommands(program, options);
   program.commandsGroup('Your shell:');

@@ -83,7 +83,6 @@ const bulkDone: Readonly<Record<BulkOperation, string>> = {
 function bulk(operation: BulkOperation) {
   return async (session: Session, options: CommandOptions, workflow = ''): Promise<void> => {
     const api = await session.api();
-    const id = await idOfNamed(session, api, workflow, ['workflow']);
     const sum = { done: 0, failed: 0, failures: [] as RunsAnswer['failures'], remaining: 0 };
     let after: string | undefined;
     for (;;) {
@@ -93,7 +92,7 @@ function bulk(operation: BulkOperation) {
         until: textOption(options, 'until'),
         after,
       };
-      const answer = await api.data<RunsAnswer>('POST', pathOf`/v1/workflows/${id}/runs/${operation}`, {
+      const answer = await api.data<RunsAnswer>('POST', pathOf`/v1/workflows/${workflow}/runs/${operation}`, {
         body,
       });
       sum.done += answer.done;

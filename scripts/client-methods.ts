@@ -91,6 +91,11 @@ export const clientMethods: Readonly<Record<string, string>> = {
   createDeployment: 'deployments.create',
   getDeployment: 'deployments.get',
 
+  listTestEvents: 'testEvents.list',
+  getTestEvent: 'testEvents.get',
+  putTestEvent: 'testEvents.put',
+  runTestEvent: 'testEvents.run',
+  deleteTestEvent: 'testEvents.delete',
   createTemplate: 'templates.create',
   listTemplates: 'templates.list',
   getTemplate: 'templates.get',
@@ -152,6 +157,13 @@ export const clientMethods: Readonly<Record<string, string>> = {
   putDataStoreEntry: 'dataStores.putEntry',
   deleteDataStoreEntry: 'dataStores.deleteEntry',
 
+  listVariables: 'variables.list',
+  setVariables: 'variables.setAll',
+  getVariable: 'variables.get',
+  setVariable: 'variables.set',
+  deleteVariable: 'variables.delete',
+  listVariableAudit: 'variables.listAudit',
+
   getSession: 'sessions.get',
   startSession: 'none: a cookie, instead of the key that the client has',
   endSession: 'none: a cookie, instead of the key that the client has',
@@ -210,6 +222,8 @@ export const repeatable: ReadonlySet<string> = new Set([
   'replaceApp',
   'resumeWebhook',
   'revokeAccessToken',
+  'setVariable',
+  'setVariables',
 ]);
 
 /** Operations that run code of users as long as it may take; milliseconds until their answer is given up. */
@@ -249,6 +263,7 @@ export const typeNames: Readonly<Record<string, string>> = {
   StepTestResult: 'testStep.data',
   RunDetail: 'getRun.data',
   RunsAnswer: 'cancelRuns.data',
+  TestEvent: 'getTestEvent.data',
   Run: 'listRuns.data',
   Component: 'getComponent.data',
   ConfigurableProp: 'getComponent.data.configurable_props',
@@ -262,6 +277,8 @@ export const typeNames: Readonly<Record<string, string>> = {
   AppOAuthClient: 'getOAuthClient.data',
   DataStore: 'getDataStore.data',
   DataStoreEntry: 'getDataStoreEntry.data',
+  Variable: 'getVariable.data',
+  VariableAuditEntry: 'listVariableAudit.data',
   Overview: 'getMyOverview.data',
   Flow: 'getMyFlow.data',
   FlowNode: 'getMyFlow.data.nodes',

@@ -35,9 +35,11 @@ import { fileHostCalls } from '#user-data/files/file-host-calls.ts';
 import { FileUrls } from '#user-data/files/file-urls.ts';
 import { FilePruner } from '#user-data/files/prune-files.ts';
 import { StoredFiles } from '#user-data/files/stored-files.ts';
+import { VariableAuditPruner } from '#user-data/variables/variable-audit-pruner.ts';
+import { Variables } from '#user-data/variables/variables.ts';
 import { openValue, sealValue } from '#vault/sealed-values.ts';
 import { WorkflowDeployer } from '#workflows/definitions/deploy-workflow.ts';
-import { Deployments } from '#workflows/definitions/load-deployment.ts';
+import { Deployments, type WorkflowContext } from '#workflows/definitions/load-deployment.ts';
 import { TemplateMaker } from '#workflows/definitions/make-template.ts';
 import { WorkflowDirectory } from '#workflows/definitions/workflow-directory.ts';
 import { listDeployments } from '#workflows/definitions/workflow-store.ts';
@@ -77,6 +79,8 @@ export async function assembleDomain(platform: Platform, parts: RunningParts) {
   });
   const files = new StoredFiles({ store, clock, bytesPerOwnerMax: settings.filesMaxGb * 1024 ** 3 });
   const fileUrls = new FileUrls({ key: vault.keyFor('file urls'), publicUrl, clock });
+  const variables = new Variables({ vault, clock });
+  const variableChanges = new Observers<[ownerId: string]>();
   const hostCalls = {
     data_store: dataStoreHostCalls({ store, clock, entries: dataStores }),
     file: fileHostCalls({ store: files, clock, urls: fileUrls }),
@@ -133,10 +137,18 @@ export async function assembleDomain(platform: Platform, parts: RunningParts) {
   };
   const lanes = new SourceLanes({ store, clock, context });
   parts.add('sources', () => lanes.close());
-  const deployments = new Deployments({ store, clock, context });
+  const workflowContext: WorkflowContext = {
+    ...context,
+    variables: (ownerId, projectId) => variables.open(store.read, ownerId, projectId),
+  };
+  const deployments = new Deployments({ store, clock, context: workflowContext });
   parts.add('deployments', () => deployments.close());
   accountChanges.observe((accountId) => lanes.forgetAccount(accountId));
   accountChanges.observe((accountId) => deployments.forgetAccount(accountId));
+  variableChanges.observe((ownerId) => deployments.forgetOwner(ownerId));
+  store.onNotify((channel, ownerId) => {
+    if (channel === 'millrace_variables') deployments.forgetOwner(ownerId);
+  });
 
   const sourceReplies = new SourceReplies({ store, node, clock, logger });
   const sourceRuns = new SourceRuns({
@@ -242,7 +254,8 @@ export async function assembleDomain(platform: Platform, parts: RunningParts) {
     onJobs: () => pool.poke(),
   });
   const actionRunner = new ActionRunner({
-    ...{ store, clock, logger, resolver, runner, context },
+    ...{ store, clock, logger, resolver, runner },
+    context: workflowContext,
     steps: workflowRuns.steps,
     sends: runSends,
     admit: (ownerId) => quotas.check(ownerId),
@@ -273,7 +286,19 @@ export async function assembleDomain(platform: Platform, parts: RunningParts) {
   );
 
   return {
-    ...{ dataStores, files, fileUrls, apps, accounts, accountChanges, connecting, keptAnswers, context },
+    ...{
+      dataStores,
+      variables,
+      variableChanges,
+      files,
+      fileUrls,
+      apps,
+      accounts,
+      accountChanges,
+      connecting,
+      keptAnswers,
+      context,
+    },
     apiRequests,
     ...{ delivery, sourceReplies, sourceRuns, sourceDeployer, workflowRuns, workflowDeployer, appEvents },
     ...{ endpoints, scheduler, isClockUnreliable, componentConfigurer, actionRunner, stepTrier },
@@ -284,6 +309,7 @@ export async function assembleDomain(platform: Platform, parts: RunningParts) {
       run: workflowRuns.pruner,
       'data store': new EntryPruner({ store, clock, logger }),
       file: new FilePruner({ store, clock, logger }),
+      'variable audit': new VariableAuditPruner({ store, clock, logger, daysKept: settings.auditDays }),
       'idempotency key': new IdempotencyKeyPruner({ store, clock, logger }),
       'npm cache': new NpmCacheKeeper({ folder: join(settings.data, 'components', 'npm'), logger }),
       component: new ComponentPruner({

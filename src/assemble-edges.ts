@@ -79,6 +79,8 @@ export async function assembleEdges(platform: Platform, domain: Domain) {
     componentCatalogue: platform.componentCatalogue,
     packageFetcher: platform.packageFetcher,
     dataStores: domain.dataStores,
+    variables: domain.variables,
+    onVariableChange: domain.variableChanges.tell,
     stepTrier: domain.stepTrier,
     actionRunner: domain.actionRunner,
     componentConfigurer: domain.componentConfigurer,
@@ -104,6 +106,7 @@ export async function assembleEdges(platform: Platform, domain: Domain) {
     endpointUrl: context.endpointUrl,
     runManager: workflowRuns.manager,
     bulkRuns: workflowRuns.bulk,
+    runStarter: workflowRuns.starter,
     workflowViews: {
       endpointUrl: context.endpointUrl,
       emailAddress: (key) => emailAddress(mailDomain(), key),

@@ -83,11 +83,14 @@ const tableOwners: Record<string, readonly string[]> = {
     ...['account_audit', 'account_uses', 'accounts', 'apps', 'connect_flows', 'oauth_clients'],
     ...['deployment_accounts', 'source_accounts'],
   ],
-  'user-data': ['data_store_entries', 'data_stores', 'file_chunks', 'files'],
+  'user-data': [
+    ...['data_store_entries', 'data_stores', 'file_chunks', 'files'],
+    ...['variable_audit', 'variable_sets', 'variables'],
+  ],
   idempotency: ['idempotency_keys'],
   sources: ['component_dbs', 'source_apphooks', 'source_replies', 'sources'],
   workflows: [
-    ...['deployment_components', 'deployments', 'templates', 'triggers', 'workflows'],
+    ...['deployment_components', 'deployments', 'templates', 'test_events', 'triggers', 'workflows'],
     ...['run_resumes', 'run_sends', 'run_steps', 'runs'],
   ],
   delivery: ['auto_subscriptions', 'deliveries', 'delivery_payloads', 'replays', 'subscriptions', 'webhooks'],

@@ -13,6 +13,8 @@ const expectations: readonly (readonly [query: string, address: string])[] = [
   ['monitor', '/docs/guides/operating#monitoring-with-prometheus'],
   ['alert', '/docs/guides/operating#alerts'],
   ['pipedream', '/docs/guides/moving-in'],
+  ['environment variables of workflows', '/docs/guides/variables'],
+  ['.env file', '/docs/guides/variables#move-a-env-file'],
   ['python', '/docs/guides/workflows#python-and-other-languages'],
   ['rate limit', '/docs/how-it-works/quotas#rate-limits'],
   ['schedule', '/docs/guides/sources#on-a-schedule'],

@@ -20,6 +20,7 @@ const groups = [
   'templates',
   'runs',
   'data stores',
+  'variables',
   'components',
   'actions',
   'accounts',

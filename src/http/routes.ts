@@ -36,7 +36,9 @@ import { type SourceRouteOptions, sourceRoutes } from './routes/source-routes.ts
 import { type SourceTimerRouteOptions, sourceTimerRoutes } from './routes/source-timer-routes.ts';
 import { type SubscriptionRouteOptions, subscriptionRoutes } from './routes/subscription-routes.ts';
 import { type TemplateRouteOptions, templateRoutes } from './routes/template-routes.ts';
+import { type TestEventRouteOptions, testEventRoutes } from './routes/test-event-routes.ts';
 import { type UserRouteOptions, userRoutes } from './routes/user-routes.ts';
+import { type VariableRouteOptions, variableRoutes } from './routes/variable-routes.ts';
 import { type WebhookRouteOptions, webhookRoutes } from './routes/webhook-routes.ts';
 import { type WorkflowRouteOptions, workflowRoutes } from './routes/workflow-routes.ts';
 import { type WorkflowStreamRouteOptions, workflowStreamRoutes } from './routes/workflow-stream-routes.ts';
@@ -53,6 +55,7 @@ export type RouteOptions = HealthRouteOptions &
   ConnectRouteOptions &
   QuotaRouteOptions &
   DataStoreRouteOptions &
+  VariableRouteOptions &
   WorkflowStreamRouteOptions &
   WorkflowTickRouteOptions &
   AppRouteOptions &
@@ -65,6 +68,7 @@ export type RouteOptions = HealthRouteOptions &
   SourceTimerRouteOptions &
   WorkflowRouteOptions &
   TemplateRouteOptions &
+  TestEventRouteOptions &
   EmitterRouteOptions &
   EventRouteOptions &
   SubscriptionRouteOptions &
@@ -205,6 +209,14 @@ export const routes: readonly Part[] = [
     ['PUT', '/v1/data_stores/:id/entries/:key', 'putDataStoreEntry', 'member'],
     ['DELETE', '/v1/data_stores/:id/entries/:key', 'deleteDataStoreEntry', 'member'],
   ]),
+  part('/v1', variableRoutes, [
+    ['GET', '/v1/variables', 'listVariables', 'viewer'],
+    ['PUT', '/v1/variables', 'setVariables', 'member'],
+    ['GET', '/v1/variables/:name', 'getVariable', 'viewer'],
+    ['PUT', '/v1/variables/:name', 'setVariable', 'member'],
+    ['DELETE', '/v1/variables/:name', 'deleteVariable', 'member'],
+    ['GET', '/v1/variable_audit', 'listVariableAudit', 'admin'],
+  ]),
   part('/v1', appRoutes, [
     ['GET', '/v1/apps', 'listApps', 'viewer'],
     ['GET', '/v1/apps/:id', 'getApp', 'viewer'],
@@ -282,6 +294,13 @@ export const routes: readonly Part[] = [
     ['POST', '/v1/deliveries/:id/redeliver', 'redeliverDelivery', 'member'],
     ['GET', '/v1/users/me/dead_letters', 'listMyDeadLetters', 'key', 'no tokens'],
     ['GET', '/v1/workspaces/:id/dead_letters', 'listWorkspaceDeadLetters', 'viewer'],
+  ]),
+  part('/v1', testEventRoutes, [
+    ['GET', '/v1/workflows/:id/test_events', 'listTestEvents', 'viewer'],
+    ['GET', '/v1/workflows/:id/test_events/:name', 'getTestEvent', 'viewer'],
+    ['PUT', '/v1/workflows/:id/test_events/:name', 'putTestEvent', 'member'],
+    ['POST', '/v1/workflows/:id/test_events/:name/run', 'runTestEvent', 'member'],
+    ['DELETE', '/v1/workflows/:id/test_events/:name', 'deleteTestEvent', 'member'],
   ]),
   part('/v1', runRoutes, [
     ['GET', '/v1/workflows/:id/runs', 'listRuns', 'viewer'],

@@ -105,15 +105,16 @@ function nextWay(
 }
 
 /** The shape that the evaluation of a component returned; throws the caller's error if it failed. */
-export function shapeFrom(outcome: DescribeOutcome, parameter: string): ComponentShape {
+export function shapeFrom(outcome: DescribeOutcome, parameter: string, source: string): ComponentShape {
   if (outcome.status !== 'described') {
     const { name, message, code } = outcome.error;
     // Not the code's fault: no process was free, or the service stops.
     if (outcome.status === 'cancelled') throw new UnavailableError('overloaded', message);
     const isAddon = code === 'ERR_DLOPEN_DISABLED';
+    const hint = isAddon ? addonsHint : readsVariables(source) ? variablesHint : '';
     throw new CallerError(
       isAddon ? 'native_addon' : 'invalid_component',
-      `${parameter}: the component could not be evaluated: ${name}: ${message}${isAddon ? addonsHint : ''}`,
+      `${parameter}: the component could not be evaluated: ${name}: ${message}${hint}`,
       {
         parameter,
         reason: outcome.status,
@@ -124,6 +125,14 @@ export function shapeFrom(outcome: DescribeOutcome, parameter: string): Componen
   const shape = JSON.parse(outcome.shape) as ComponentShape;
   refuseUnknownTypes(shape.configurableProps, parameter);
   return shape;
+}
+
+/** Variables are not set while a component is built: what it defines is kept in clear. */
+const variablesHint =
+  ' (environment variables are set when a workflow runs, not while a component is built: read them in run)';
+
+function readsVariables(source: string): boolean {
+  return /\bprocess\s*\.\s*env\b/.test(source);
 }
 
 const addonsHint =

@@ -242,7 +242,7 @@ export class ComponentResolver {
       },
     );
     if (outcome.status === 'known') return outcome.component;
-    const shape = shapeFrom(outcome, parameter);
+    const shape = shapeFrom(outcome, parameter, built.code);
     const nowMs = this.#clock.now();
     const component: ComponentTable = {
       id: newId('sc'),

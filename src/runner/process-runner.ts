@@ -402,6 +402,7 @@ class ProcessRunner implements Runner {
       deploymentId: request.deploymentId,
       place,
       isStep: request.module !== undefined,
+      ...(request.variables === undefined ? {} : { variables: request.variables }),
     });
   }
 

@@ -165,6 +165,8 @@ export interface LoadHeader {
   packages?: string;
   /** The same, for a folder in memory with this number. The first time, its list of files is at the end of the payload with this length. */
   packageFiles?: { id: number; listBytes: number };
+  /** Length of the JSON of environment variables at the end of the payload. They are the same in all loads of a place. */
+  variablesBytes?: number;
 }
 
 /**

@@ -100,6 +100,8 @@ export interface CallRequest {
   props: Record<string, unknown>;
   /** Definitions from additionalProps, by name, as JSON. They are merged over the static ones. */
   dynamicProps?: Record<string, unknown>;
+  /** Environment variables of a workflow; the same for all calls of a revision. */
+  variables?: Readonly<Record<string, string>>;
   /** Component db at the start of the call: JSON text by key. */
   db: Record<string, string>;
   /** Wall-clock limit for this call. */

@@ -57,6 +57,8 @@ export interface ModulePlace {
   place: string;
   /** True for a bundle of a workflow, whose environment holds the IDs of the run. */
   isStep: boolean;
+  /** Environment variables of a workflow. */
+  variables?: Readonly<Record<string, string>>;
 }
 
 /** After this idle time a process must confirm that it has begun a call. Before, its frames prove that it is responsive. */
@@ -245,7 +247,7 @@ export class SandboxProcess {
   #load(
     name: string,
     bundle: LoadableBundle,
-    { deploymentId, place, isStep }: ModulePlace,
+    { deploymentId, place, isStep, variables = {} }: ModulePlace,
   ): Promise<CallAnswer> {
     const header: LoadHeader = { deploymentId, place, module: name, format: bundle.format };
     if (isStep) header.isStep = true;
@@ -256,6 +258,11 @@ export class SandboxProcess {
       const { id, list } = this.#packageFiles.add(bundle.packageFiles);
       header.packageFiles = { id, listBytes: list.length };
       payload.push(list);
+    }
+    if (isStep && Object.keys(variables).length > 0) {
+      const text = Buffer.from(JSON.stringify(variables));
+      header.variablesBytes = text.length;
+      payload.push(text);
     }
     const answer = this.#start({
       ...{ deploymentId, deadlineMs: this.#limits.loadDeadlineMs },

@@ -289,6 +289,31 @@ forEachStore((fixture) => {
     assert.doesNotMatch(JSON.stringify(stored), /opensesame/);
   });
 
+  test('an expression with an environment variable is refused: those are for workflows only', async () => {
+    using parts = new DeployerFixture(fixture.store);
+    const component = await parts.component({
+      configurableProps: [mood, { ...mood, name: 'list', type: 'any' }],
+    });
+    const create = (configured_props: object) =>
+      parts.deployer.create({ component_id: component.id, configured_props: { ...configured_props } }, me);
+    for (const [name, value] of [
+      ['mood', '{{process.env.MOOD}}'],
+      ['list', [{ deep: '{{event}} x {{ process?.env["MOOD"] }}' }]],
+    ] as const)
+      await assert.rejects(create({ [name]: value }), {
+        code: 'invalid_prop',
+        message: /variables are for workflows only/,
+        details: { parameter: `configured_props.${name}` },
+      });
+    const { source } = await create({ mood: 'process.env of {{event}} }} process.env' });
+    await assert.rejects(
+      parts.deployer.update(source.id, { configured_props: { mood: '{{process.env.M}}' } }, me),
+      {
+        code: 'invalid_prop',
+      },
+    );
+  });
+
   test('a value that was secret stays sealed and masked under code that does not call it so', async () => {
     using parts = new DeployerFixture(fixture.store);
     const { deployer } = parts;

@@ -12,6 +12,7 @@ import { type Apphook, apphooksIn, asksEventNames, hasApphook } from './apphooks
 import { checkAccounts } from './check-accounts.ts';
 import { type Deployment, type DeploymentContext, makeDeployment, mergedDefinitions } from './deployment.ts';
 import { hookError } from './hook-error.ts';
+import { refuseVariables } from './refuse-variables.ts';
 import type { SourceRuns } from './run-source.ts';
 import { isLost, isSecretProp, openValues, sealedNames, sealValues } from './sealed-props.ts';
 import {
@@ -62,7 +63,8 @@ export class SourceConfigurer {
   }
 
   /** The values of a new source. */
-  configure(subject: Subject, values: ConfiguredProps): Promise<Configured> {
+  async configure(subject: Subject, values: ConfiguredProps): Promise<Configured> {
+    refuseVariables(values);
     return this.#configure(subject, values, { unknown: 'refuse', sealed: [], kept: [], refused: [] });
   }
 
@@ -73,6 +75,7 @@ export class SourceConfigurer {
     given: ConfiguredProps | undefined,
   ): Promise<Configured> {
     const { source } = subject;
+    if (given !== undefined) refuseVariables(given);
     const sealed = sealedNames(source);
     const masked = [...sealed, ...definitions.filter(isSecretProp).map(({ name }) => name)];
     const before = await openValues(this.#context.sealer, source).catch((error: unknown) => {

@@ -20,7 +20,9 @@ import { ticksAndNodesMigration } from './migrations/0017-ticks-and-nodes.ts';
 import { apiRequestKeysMigration } from './migrations/0018-api-request-keys.ts';
 import { isolatedSourcesMigration } from './migrations/0019-isolated-sources.ts';
 import { ownerSharesMigration } from './migrations/0020-owner-shares.ts';
+import { variablesMigration } from './migrations/0021-variables.ts';
 import { runReplaysMigration } from './migrations/0022-run-replays.ts';
+import { testEventsMigration } from './migrations/0023-test-events.ts';
 import type { Store, Tx } from './store.ts';
 
 export interface Migration {
@@ -50,7 +52,9 @@ export const migrations: readonly Migration[] = [
   apiRequestKeysMigration,
   isolatedSourcesMigration,
   ownerSharesMigration,
+  variablesMigration,
   runReplaysMigration,
+  testEventsMigration,
 ];
 
 /** The store was written by a newer version, or its history differs: continuing could destroy data. */

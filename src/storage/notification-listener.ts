@@ -10,7 +10,12 @@ import { asStoreError } from './store-errors.ts';
 /** Between attempts to listen again after the server went away. */
 const listenAgainMs = 500;
 
-const notifyChannels: readonly NotifyChannel[] = ['millrace_jobs', 'millrace_events', 'millrace_replies'];
+const notifyChannels: readonly NotifyChannel[] = [
+  'millrace_jobs',
+  'millrace_events',
+  'millrace_replies',
+  'millrace_variables',
+];
 
 /** One connection of its own that listens; it comes back by itself, and the slow polls of its users cover the gap. */
 export class NotificationListener {

@@ -39,4 +39,4 @@ export interface Store extends Dialect {
   close(): Promise<void>;
 }
 
-export type NotifyChannel = 'millrace_jobs' | 'millrace_events' | 'millrace_replies';
+export type NotifyChannel = 'millrace_jobs' | 'millrace_events' | 'millrace_replies' | 'millrace_variables';

@@ -53,6 +53,7 @@ import type {
   TickTable,
   TimerTable,
 } from './tables/source-tables.ts';
+import type { VariableAuditTable, VariableSetTable, VariableTable } from './tables/variable-tables.ts';
 import type {
   DataStoreEntryTable,
   DataStoreTable,
@@ -64,6 +65,7 @@ import type {
   RunTable,
   StoredDeploymentTable,
   TemplateTable,
+  TestEventTable,
   TriggerTable,
   WorkflowTable,
 } from './tables/workflow-tables.ts';
@@ -117,12 +119,16 @@ export interface Tables {
   deployment_accounts: DeploymentAccountTable;
   triggers: TriggerTable;
   templates: TemplateTable;
+  test_events: TestEventTable;
   runs: RunTable;
   run_steps: RunStepTable;
   run_resumes: RunResumeTable;
   run_sends: RunSendTable;
   data_stores: DataStoreTable;
   data_store_entries: DataStoreEntryTable;
+  variables: VariableTable;
+  variable_sets: VariableSetTable;
+  variable_audit: VariableAuditTable;
   files: FileTable;
   file_chunks: FileChunkTable;
   health: HealthTable;

@@ -113,6 +113,48 @@ describe('redaction', () => {
     assert.equal(redact('12345678'), '"[redacted]"');
   });
 
+  test('values that were called secret one by one are hidden from 4 characters on', () => {
+    const redact = makeRedactor(['longer-secret'], ['a"b1', '4711', 'abc', 'return', 'other-long-one']);
+    assert.equal(
+      redact('x a"b1 4711 abc longer-secret other-long-one'),
+      'x [redacted] [redacted] abc [redacted] [redacted]',
+    );
+    assert.equal(redact(`${btoa('a"b1')} ${encodeURIComponent('a"b1')}`), '[redacted] [redacted]');
+    // Names of objects and times stay, so that records stay what they are.
+    assert.deepEqual(
+      JSON.parse(redact('{"$return_value": {"pin": 4711, "at": 1747114711000, "text": "no return"}}')),
+      {
+        $return_value: { pin: '[redacted]', at: 1_747_114_711_000, text: 'no [redacted]' },
+      },
+    );
+    assert.deepEqual(JSON.parse(redact('{"longer-secret":"4711"}')), { '[redacted]': '[redacted]' });
+  });
+
+  test('a part of a secret that an error of JSON.parse shows is hidden too', () => {
+    const secrets = [
+      'sk-live-1234567890abcdefghijklmnopqrstuvwxyz',
+      '[1,"first part","second ""part of a secret list"',
+    ];
+    const redact = makeRedactor([], secrets);
+    for (const secret of secrets) {
+      assert.throws(
+        () => JSON.parse(secret),
+        ({ message }: Error) => {
+          assert.match(message, /is not valid JSON$|^Expected/);
+          for (const shown of [redact(message), JSON.parse(redact(JSON.stringify({ message }))).message])
+            for (let at = 0; at + 6 <= secret.length; at += 1)
+              assert.ok(!shown.includes(secret.slice(at, at + 6)), shown);
+          return true;
+        },
+      );
+    }
+    assert.equal(redact('"undefined" is not valid JSON'), '"undefined" is not valid JSON');
+    for (const slow of ['"a', '\\', '\\"'].map((text) => text.repeat(500_000))) {
+      const hostile = `${slow} is not valid JSON`;
+      assert.equal(redact(hostile), hostile);
+    }
+  });
+
   test('deeply nested JSON is no trouble', () => {
     const redact = makeRedactor(['topsecret1']);
     const deep = `${'['.repeat(50_000)}"topsecret1"${']'.repeat(50_000)}`;
@@ -127,6 +169,52 @@ describe('redaction', () => {
     assert.equal(redact(`${text}b`).slice(-11), 'a[redacted]');
     // A search that starts over for each character would take 8e9 steps.
     assert.ok(performance.now() - started < 5_000);
+  });
+
+  test('long secrets are found exactly, beside others with the same beginning', () => {
+    let seed = 7;
+    const next = (below: number) => {
+      seed = (seed * 48_271) % 2_147_483_647;
+      return seed % below;
+    };
+    const word = (length: number) => Array.from({ length }, () => 'ab'[next(2)]).join('');
+    for (let round = 0; round < 50; round += 1) {
+      const common = word(63 + next(3));
+      const secrets = [
+        ...Array.from({ length: 3 }, () => common + word(1 + next(40))),
+        word(90),
+        'ab'.repeat(50),
+      ];
+      const parts = [...secrets, ...secrets.map((text) => text.slice(0, -1)), word(70), common];
+      const text = Array.from(
+        { length: 12 },
+        () => (parts[next(parts.length)] ?? '') + 'x'.repeat(next(2)),
+      ).join('');
+      const hidden = Array.from(text, () => false);
+      for (const value of secrets)
+        for (let at = text.indexOf(value); at !== -1; at = text.indexOf(value, at + 1))
+          hidden.fill(true, at, at + value.length);
+      const expected = Array.from(text, (letter, at) =>
+        hidden[at] ? (hidden[at - 1] ? '' : '[redacted]') : letter,
+      ).join('');
+      assert.equal(makeRedactor(secrets)(text), expected);
+    }
+  });
+
+  test('a thousand secrets, also of one beginning, cost no more than one pass over the text', () => {
+    const apart = Array.from({ length: 1000 }, (_, n) => `${n}-${'s'.repeat(150)}-${n}`);
+    const alike = Array.from({ length: 1000 }, (_, n) => `${'a'.repeat(200)}-${n}`);
+    // CPU time: the machine may be busy.
+    const before = process.cpuUsage();
+    const text = '0123456789-abcdefghijkl '.repeat(300_000);
+    assert.equal(makeRedactor([], apart)(text), text);
+    const slow = 'a'.repeat(1_000_000);
+    makeRedactor([], alike)(slow);
+    // Where comparing would take too long, more is hidden, never less.
+    assert.doesNotMatch(makeRedactor([], alike)(`${slow.slice(0, 1000)} and ${alike[7]}!`), /a{9}|7/);
+    const { user, system } = process.cpuUsage(before);
+    // One search for each secret would take half a minute.
+    assert.ok(user + system < 6e6, `${(user + system) / 1e6} s of CPU time`);
   });
 
   test('half a character is a secret like any other', () => {

@@ -1,5 +1,12 @@
+import { SecretMatcher } from './secret-matcher.ts';
+
 /** Shorter values are words and numbers that appear everywhere; redacting them would redact other text too. */
 const secretCharactersMin = 8;
+/** Minimum for values that were marked as secret one by one. */
+const shortSecretCharactersMin = 4;
+
+/** Texts are searched for so many beginnings one by one, which is the fastest. */
+const hintsSearchedMax = 32;
 
 const replacement = '[redacted]';
 
@@ -7,19 +14,74 @@ const replacement = '[redacted]';
  * A function that replaces every occurrence of the secrets in a text by "[redacted]": as they are, JSON-escaped,
  * base64 (at any alignment, so also inside `Basic …`) and URL-encoded. Occurrences that overlap become one. JSON text
  * stays valid JSON. Takes time linear in the text, and nearly none where no secret occurs. Values of fewer than 8
- * characters are left alone.
+ * characters are left alone, but those of `shortSecrets` from 4 characters on. A short one is left alone in the names of JSON
+ * objects and within longer numbers, such as times.
  */
-export function makeRedactor(secretValues: readonly string[]): (text: string) => string {
-  const patterns = patternsOf(secretValues);
-  if (patterns.length === 0) return (text) => text;
-  const hints = hintsOf(patterns);
-  let matcher: Matcher | undefined;
-  return (text) => {
-    if (!hints.some((hint) => text.includes(hint))) return text;
-    // Built when first needed: most runs of most sources never print a secret.
-    matcher ??= new Matcher(patterns);
-    return redactText(text, matcher);
+export function makeRedactor(
+  secretValues: readonly string[],
+  shortSecrets: readonly string[] = [],
+): (text: string) => string {
+  const values = [...secretValues, ...shortSecrets].filter((value) => value.length >= secretCharactersMin);
+  const shorts = shortSecrets.filter(
+    (value) => value.length >= shortSecretCharactersMin && value.length < secretCharactersMin,
+  );
+  if (values.length + shorts.length === 0) return (text) => text;
+  const hints = hintsOf([...patternsOf(values.map(beginningOf)), ...shortPatternsOf(shorts)]);
+  // Both are built when first needed: most runs of most sources never print a secret.
+  let hintMatcher: SecretMatcher | undefined;
+  let secrets: Secrets | undefined;
+  const mayHold = (text: string): boolean => {
+    if (hints.length <= hintsSearchedMax) return hints.some((hint) => text.includes(hint));
+    hintMatcher ??= new SecretMatcher(hints);
+    return hintMatcher.matches(text);
   };
+  return (given) => {
+    const text = given.includes(excerptMark) ? withoutExcerpts(given, [...values, ...shorts]) : given;
+    if (!mayHold(text)) return text;
+    secrets ??= secretsFor(values, shorts);
+    return redactText(text, secrets);
+  };
+}
+
+/** Both, one after the other. */
+export function bothRedactors(
+  one: (text: string) => string,
+  other: (text: string) => string,
+): (text: string) => string {
+  return (text) => other(one(text));
+}
+
+function secretsFor(values: readonly string[], shorts: readonly string[]): Secrets {
+  const long = patternsOf(values);
+  const short = shortPatternsOf(shorts);
+  return {
+    all: new SecretMatcher([...long, ...short]),
+    long: short.length === 0 ? undefined : new SecretMatcher(long),
+    short: new Set(short),
+  };
+}
+
+/** The end of errors of JSON.parse that show a part of the text: `"sk-live-12"... is not valid JSON`. */
+const excerptMark = 'is not valid JSON';
+/** The excerpt in quotes, which have backslashes if the message is in JSON itself. */
+const excerpt = /(\\{0,8}")((?:(?!\1).){4,60}?)\1((?:\.\.\.)? is not valid JSON)/g;
+
+function withoutExcerpts(text: string, values: readonly string[]): string {
+  return text.replace(excerpt, (all, quote: string, part: string, rest: string) =>
+    values.some((value) => value.includes(part) || jsonEscaped(value).includes(part))
+      ? `${quote}${replacement}${quote}${rest}`
+      : all,
+  );
+}
+
+/** The patterns for each kind of place. */
+interface Secrets {
+  /** Patterns for texts. */
+  all: SecretMatcher;
+  /** Patterns for the names of JSON objects and for parts of numbers; undefined: the same. */
+  long: SecretMatcher | undefined;
+  /** Texts of whole numbers. */
+  short: ReadonlySet<string>;
 }
 
 /**
@@ -57,13 +119,23 @@ function isPlainAddress(value: string): boolean {
 function patternsOf(values: readonly string[]): string[] {
   const patterns = new Set<string>();
   for (const value of values) {
-    if (value.length < secretCharactersMin) continue;
     const bytes = Buffer.from(value, 'utf8');
     const forms = [value, jsonEscaped(value), jsonEscaped(jsonEscaped(value)), ...urlForms(value)];
     for (const encoding of ['base64', 'base64url'] as const) {
       forms.push(bytes.toString(encoding), ...[0, 1, 2].map((offset) => base64Core(bytes, offset, encoding)));
     }
     for (const form of forms) if (form.length >= secretCharactersMin) patterns.add(form);
+  }
+  return [...patterns];
+}
+
+/** Short secrets are searched in fewer forms: parts of their base64 would be found everywhere. */
+function shortPatternsOf(values: readonly string[]): string[] {
+  const patterns = new Set<string>();
+  for (const value of values) {
+    const bytes = Buffer.from(value, 'utf8');
+    const forms = [value, jsonEscaped(value), jsonEscaped(jsonEscaped(value)), ...urlForms(value)];
+    for (const form of [...forms, bytes.toString('base64'), bytes.toString('base64url')]) patterns.add(form);
   }
   return [...patterns];
 }
@@ -75,6 +147,13 @@ function patternsOf(values: readonly string[]): string[] {
 function hintsOf(patterns: readonly string[]): string[] {
   const begin = (text: string) => text.slice(0, secretCharactersMin);
   return [...new Set(patterns.flatMap((pattern) => [begin(pattern), begin(jsonEscaped(pattern))]))];
+}
+
+/** As much of a value as the first characters of all its forms depend on. */
+function beginningOf(value: string): string {
+  const length = 2 * secretCharactersMin;
+  // A pair of surrogates stays whole.
+  return value.slice(0, /[\ud800-\udbff]/.test(value.charAt(length - 1)) ? length + 1 : length);
 }
 
 function jsonEscaped(text: string): string {
@@ -102,8 +181,8 @@ function base64Core(bytes: Buffer, offset: number, encoding: 'base64' | 'base64u
 }
 
 /** JSON is redacted string by string and number by number, so that no secret made of punctuation can break it. */
-function redactText(text: string, matcher: Matcher): string {
-  return isJson(text) ? redactJson(text, matcher) : redactPlain(text, matcher);
+function redactText(text: string, secrets: Secrets): string {
+  return isJson(text) ? redactJson(text, secrets) : redactPlain(text, secrets.all);
 }
 
 function isJson(text: string): boolean {
@@ -115,27 +194,29 @@ function isJson(text: string): boolean {
   }
 }
 
-function redactJson(json: string, matcher: Matcher): string {
+function redactJson(json: string, secrets: Secrets): string {
+  const { all, long = all } = secrets;
   let out = '';
   let position = 0;
   while (position < json.length) {
     const quote = json.indexOf('"', position);
     const between = json.slice(position, quote === -1 ? json.length : quote);
-    out += redactNumbers(between, matcher);
+    out += redactNumbers(between, secrets);
     if (quote === -1) break;
     const end = endOfString(json, quote);
     const literal = json.slice(quote, end);
     const value: string = JSON.parse(literal);
-    const redacted = redactPlain(value, matcher);
+    const isName = /^\s*:/.test(json.slice(end, end + 100));
+    const redacted = redactPlain(value, isName ? long : all);
     out += redacted === value ? literal : JSON.stringify(redacted);
     position = end;
   }
   return out;
 }
 
-function redactNumbers(between: string, matcher: Matcher): string {
-  return between.replace(/[-+.\deE]{8,}/g, (number) =>
-    redactPlain(number, matcher) === number ? number : `"${replacement}"`,
+function redactNumbers(between: string, { all, long = all, short }: Secrets): string {
+  return between.replace(/[-+.\deE]{4,}/g, (number) =>
+    short.has(number) || redactPlain(number, long) !== number ? `"${replacement}"` : number,
   );
 }
 
@@ -146,7 +227,7 @@ function endOfString(json: string, quote: number): number {
   return index + 1;
 }
 
-function redactPlain(text: string, matcher: Matcher): string {
+function redactPlain(text: string, matcher: SecretMatcher): string {
   let out = '';
   let position = 0;
   for (const { start, end } of matcher.find(text)) {
@@ -154,100 +235,4 @@ function redactPlain(text: string, matcher: Matcher): string {
     position = end;
   }
   return position === 0 ? text : out + text.slice(position);
-}
-
-interface Span {
-  start: number;
-  end: number;
-}
-
-/** Finds all patterns in one pass over the text (Aho and Corasick, 1975), a node per character of a pattern. */
-class Matcher {
-  /** Children of a node: a list through `#sibling`, mostly of one, that starts at `#child`. 0 = none. */
-  readonly #child: Int32Array;
-  readonly #sibling: Int32Array;
-  readonly #code: Uint16Array;
-  /** The node of the longest proper suffix that is also the beginning of a pattern. */
-  readonly #fallback: Int32Array;
-  /** Length of the longest pattern that ends at the node, itself or by a suffix; 0 = none. */
-  readonly #ends: Int32Array;
-  #nodes = 1;
-
-  constructor(patterns: readonly string[]) {
-    const size = patterns.reduce((sum, pattern) => sum + pattern.length, 1);
-    this.#child = new Int32Array(size);
-    this.#sibling = new Int32Array(size);
-    this.#code = new Uint16Array(size);
-    this.#fallback = new Int32Array(size);
-    this.#ends = new Int32Array(size);
-    for (const pattern of patterns) this.#add(pattern);
-    this.#link();
-  }
-
-  /** The spans of all matches, in order, with overlapping and adjacent ones joined. */
-  find(text: string): Span[] {
-    const spans: Span[] = [];
-    let node = 0;
-    for (let index = 0; index < text.length; index += 1) {
-      node = this.#step(node, text.charCodeAt(index));
-      const length = this.#ends[node] ?? 0;
-      if (length > 0) join(spans, { start: index + 1 - length, end: index + 1 });
-    }
-    return spans;
-  }
-
-  #add(pattern: string): void {
-    let node = 0;
-    for (let index = 0; index < pattern.length; index += 1) {
-      const code = pattern.charCodeAt(index);
-      let next = this.#childOf(node, code);
-      if (next === 0) {
-        next = this.#nodes;
-        this.#nodes += 1;
-        this.#code[next] = code;
-        this.#sibling[next] = this.#child[node] ?? 0;
-        this.#child[node] = next;
-      }
-      node = next;
-    }
-    this.#ends[node] = pattern.length;
-  }
-
-  /** Breadth first, so that the fallback of every shorter beginning is known. */
-  #link(): void {
-    const queue = [0];
-    for (const node of queue) {
-      for (let child = this.#child[node] ?? 0; child !== 0; child = this.#sibling[child] ?? 0) {
-        queue.push(child);
-        const fallback = node === 0 ? 0 : this.#step(this.#fallback[node] ?? 0, this.#code[child] ?? 0);
-        this.#fallback[child] = fallback;
-        this.#ends[child] = Math.max(this.#ends[child] ?? 0, this.#ends[fallback] ?? 0);
-      }
-    }
-  }
-
-  #step(from: number, code: number): number {
-    let node = from;
-    for (;;) {
-      const next = this.#childOf(node, code);
-      if (next !== 0 || node === 0) return next;
-      node = this.#fallback[node] ?? 0;
-    }
-  }
-
-  #childOf(node: number, code: number): number {
-    let child = this.#child[node] ?? 0;
-    while (child !== 0 && this.#code[child] !== code) child = this.#sibling[child] ?? 0;
-    return child;
-  }
-}
-
-/** Ends grow from call to call; a new span may reach back over several that are there. */
-function join(spans: Span[], span: Span): void {
-  let { start } = span;
-  for (let last = spans.at(-1); last !== undefined && last.end >= start; last = spans.at(-1)) {
-    start = Math.min(start, last.start);
-    spans.pop();
-  }
-  spans.push({ start, end: span.end });
 }

@@ -48,8 +48,8 @@ forEachStore((fixture) => {
   test('everything is resealed under a new key of its owner, and opens without the old ones', async () => {
     const before = await keys();
     const done = await rotateDataKeys(tools(), null);
-    // Nine cells of each owner, and the two in before_change and definition.
-    assert.deepEqual([done.newKeys, done.resealed, done.retired, done.removed], [2, 20, 2, 0]);
+    // Ten cells of each owner, and the two in before_change and definition.
+    assert.deepEqual([done.newKeys, done.resealed, done.retired, done.removed], [2, 22, 2, 0]);
     assert.deepEqual(done.unopened, []);
     const after = await keys();
     assert.equal(after.length, 4);
@@ -94,7 +94,7 @@ forEachStore((fixture) => {
   test('with an owner only theirs are rotated, and an owner without keys is said to have none', async () => {
     const before = await keys('u_2');
     const done = await rotateDataKeys(tools(), 'o_1');
-    assert.deepEqual([done.newKeys, done.resealed], [1, 10]);
+    assert.deepEqual([done.newKeys, done.resealed], [1, 11]);
     assert.deepEqual(await keys('u_2'), before);
     await checkAll();
     await assert.rejects(rotateDataKeys(tools(), 'o_nobody'), { name: 'CallerError', code: 'not_found' });
@@ -105,7 +105,7 @@ forEachStore((fixture) => {
     await rotateDataKeys(tools(), null);
     clock.step(-10 * hourMs);
     const done = await rotateDataKeys(tools(), null);
-    assert.deepEqual([done.newKeys, done.resealed], [2, 20]);
+    assert.deepEqual([done.newKeys, done.resealed], [2, 22]);
     await checkAll();
   });
 
@@ -238,6 +238,8 @@ forEachStore((fixture) => {
       // Hashes and hints of what was random, and times.
       ...['api_clients.secret_hash', 'api_clients.secret_hint', 'api_clients.secret_changed_at_ms'],
       ...['webhooks.old_secret_until_ms'],
+      // A flag.
+      'variables.secret',
     ];
     for (const { name, columns } of await fixture.store.read.introspection.getTables())
       for (const column of columns) {
@@ -263,6 +265,7 @@ describe('where something is sealed', () => {
       'src/idempotency/kept-answers.ts': 'idempotency_keys.answer',
       'src/accounts/oauth/manage-oauth-clients.ts': 'oauth_clients.sealed_secret',
       'src/sources/sealed-props.ts': 'sources.sealed_props, deployments.definition',
+      'src/user-data/variables/variables.ts': 'variables.sealed',
       'src/workflows/definitions/trigger-auth.ts': 'triggers.auth',
     };
     const files = projectFiles().filter(

@@ -24,6 +24,7 @@ export const sealedColumns: readonly SealedColumn[] = [
   { table: 'sources', column: 'sealed_props', key: ['id'], map: mapProps },
   { table: 'sources', column: 'before_change', key: ['id'], map: mapBeforeChange },
   { table: 'idempotency_keys', column: 'answer', key: ['id'], map: mapText },
+  { table: 'variables', column: 'sealed', key: ['id'], map: mapText },
   { table: 'deployments', column: 'definition', key: ['id'], map: mapDefinition },
 ];
 

@@ -119,6 +119,11 @@ for (const from of storesOfStory(import.meta.filename, process.env[turnVariable]
           credentials: { token: 'canary-of-the-account' },
         });
         assert.ok(account.data?.id, JSON.stringify(account));
+        const variables = [
+          { name: 'SECRET', value: 'canary-of-a-secret-variable', secret: true },
+          { name: 'PLAIN', value: 'canary-of-a-plain-variable' },
+        ];
+        assert.equal((await service.api('PUT', '/v1/variables', { variables })).status, 200);
         await quiet.emit(Array.from({ length: 50 }, (_, n) => ({ n })));
         await waitFor(() => receiver.requests.length === 50, { what: 'deliveries before the backup' });
 
@@ -145,7 +150,7 @@ for (const from of storesOfStory(import.meta.filename, process.env[turnVariable]
         assert.equal(checked.rows, made.rows);
         await service.stop();
         const bytes = await readFile(made.file);
-        for (const secret of ['canary-of-the-account', 'hook 1', webhook.signing_secret])
+        for (const secret of ['canary-of', 'hook 1', webhook.signing_secret])
           assert.ok(!bytes.includes(secret), secret);
 
         const wrong = await millrace(place, ['restore', made.file], {
@@ -177,6 +182,18 @@ for (const from of storesOfStory(import.meta.filename, process.env[turnVariable]
         assert.equal(ann.body.data.username, 'ann');
         const opened = await service.api('GET', `/v1/accounts/${account.data.id}?include_credentials=1`);
         assert.equal(opened.body.data.credentials.token, 'canary-of-the-account');
+        const code =
+          'export default { run() { return process.env.SECRET.length + process.env.PLAIN.length; } };';
+        const workflow = await service.createWorkflow({
+          steps: [{ namespace: 'a', code }],
+          triggers: [{ type: 'http' }],
+        });
+        await fetch(service.url + new URL(workflow.triggers[0].endpoint_url).pathname, { method: 'POST' });
+        const run = await service.runInState(workflow.id, 'succeeded');
+        assert.equal(
+          run.steps[0].exports.$return_value,
+          'canary-of-a-secret-variable'.length + 'canary-of-a-plain-variable'.length,
+        );
 
         const { body: kept } = await service.api('GET', `/v1/sources/${quiet.id}`);
         const before = receiver.requests.length;

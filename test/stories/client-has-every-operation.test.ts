@@ -265,6 +265,11 @@ describe('the TypeScript client', () => {
     const [newest, ...earlier] = await client.deployments.list(workflow.id).take(10);
     assert.equal(earlier.length, 1);
     assert.equal((await client.deployments.get(newest?.id ?? '')).workflow_id, workflow.id);
+    const pinned = await client.testEvents.put(workflow.id, 'sample', { run_id: done.id });
+    assert.deepEqual(await client.testEvents.get(workflow.id, 'sample'), pinned);
+    assert.deepEqual(await client.testEvents.list(workflow.id).take(5), [pinned]);
+    assert.ok((await client.testEvents.run(workflow.id, 'sample')).run_id !== '');
+    await client.testEvents.delete(workflow.id, 'sample');
     const template = await client.templates.create({ workflow_id: workflow.id });
     assert.equal((await client.templates.get(template.id)).id, template.id);
     assert.equal((await client.templates.list().take(10)).length, 1);
@@ -358,6 +363,19 @@ describe('the TypeScript client', () => {
     assert.equal((await client.dataStores.listEntries(store.id).take(10)).length, 1);
     await client.dataStores.deleteEntry(store.id, key);
     await client.dataStores.delete(store.id);
+
+    await client.variables.set('GREETING', { value: 'hello' });
+    await client.variables.setAll({ variables: [{ name: 'PIN', value: '4711', secret: true }] });
+    assert.equal((await client.variables.get('GREETING')).value, 'hello');
+    assert.deepEqual(
+      (await client.variables.list().take(10)).map(({ name, value }) => [name, value]),
+      [
+        ['GREETING', 'hello'],
+        ['PIN', null],
+      ],
+    );
+    await client.variables.delete('GREETING');
+    assert.equal((await client.variables.listAudit().take(10)).length, 3);
     await client.workflows.delete(workflow.id);
   });
 

@@ -279,6 +279,7 @@ describe('editing in the browser', { skip: chromiumSkip() }, () => {
         { namespace: 'pay', component: 'our-payment', props: { amount: 3 } },
       ],
     });
+    await service.api('PUT', '/v1/variables/PRICE', { value: '4' });
     const page = await dashboard.signedIn(`/workflows/${workflow.id}/edit`);
     await page.getByRole('button', { name: 'Edit step pay' }).click();
     await page.getByLabel('Amount').fill('');
@@ -286,6 +287,7 @@ describe('editing in the browser', { skip: chromiumSkip() }, () => {
     await page.locator('.field-problem', { hasText: 'amount' }).waitFor();
     dashboard.forgetComplaints();
     await page.getByRole('button', { name: 'Use an expression for Amount' }).click();
+    await page.locator('option[value="{{process.env.PRICE}}"]').first().waitFor({ state: 'attached' });
     await page.getByLabel('Amount').fill('{{steps.code.$return_value * 2}}');
     await page.getByRole('button', { name: 'Timer' }).click();
     await page.getByLabel('Kind of schedule').selectOption('cron');

@@ -80,12 +80,21 @@ async function prepare(): Promise<void> {
   const dataStore = (await made('/v1/data_stores', { name: 'numbers', ...owned })).id;
   await service.api('PUT', `/v1/data_stores/${dataStore}/entries/first`, { value: 1 });
 
+  await service.api('PUT', `/v1/workflows/${workflow.id}/test_events/sample`, { event: {} });
+  await service.api('PUT', '/v1/variables/GREETING', { value: 'hello', ...owned });
+
   Object.assign(ids, {
+    test_events: 'sample',
     ...{ workspaces: workspace, orgs: workspace, quotas: workspace, members: leaving.id },
     ...{ sources: emitter, listen: workflow.id, workflows: workflow.id, deployments: workflow.deployment_id },
     ...{ runs: run.id, steps: 'one', webhooks: webhook, subscriptions: subscription.id, replays: replay.id },
     ...{ deliveries: delivery.id, apps: 'acme', oauth_clients: client.id, data_stores: dataStore },
-    ...{ entries: 'first', registry: 'rss-new-item-in-feed', api_keys: 'key_000000000000' },
+    ...{
+      variables: 'GREETING',
+      entries: 'first',
+      registry: 'rss-new-item-in-feed',
+      api_keys: 'key_000000000000',
+    },
     auto_subscriptions: (await made('/v1/auto_subscriptions', { event_name: '$logs', listener_id: webhook }))
       .id,
     projects: (await made(`/v1/workspaces/${workspace}/projects`, { name: 'Ours' })).id,
@@ -127,6 +136,8 @@ function contentOf(operationId: string): { query?: string; body?: object } {
     createApiClient: { body: { name: 'second' } },
     rotateApiClientSecret: { body: {} },
     createDataStore: { body: { name: 'words' } },
+    setVariable: { body: { value: 'hi' } },
+    setVariables: { body: { variables: [{ name: 'GREETING', value: 'hey' }] } },
     putDataStoreEntry: { body: { value: 2 } },
     createApp: { body: { ...acme, slug: 'acme-two' } },
     replaceApp: { body: acme },
@@ -143,6 +154,7 @@ function contentOf(operationId: string): { query?: string; body?: object } {
     replayWorkflowEvents: { body: { listener_id: ids.webhooks } },
     createWebhook: { body: { url } },
     updateWebhook: { body: { name: 'renamed' } },
+    putTestEvent: { body: { event: {} } },
     restartRun: { body: {} },
     cancelRuns: { body: {} },
     replayRuns: { body: {} },
@@ -167,12 +179,14 @@ function contentOf(operationId: string): { query?: string; body?: object } {
 async function ask([method, path, operationId, right]: Row, key: string | undefined): Promise<Answer> {
   const { query = '', body } = contentOf(operationId ?? '');
   const isOAuthClient = path.startsWith('/v1/apps/') && path.endsWith('/oauth_client');
+  // Names that every owner may have: the workspace is named beside them.
+  const isOfOwner = isOAuthClient || path.startsWith('/v1/variables/');
   const filled = path.replaceAll(/(\w+)\/:\w+/g, (_, kind: string) => {
     const id = isOAuthClient ? 'github' : ids[kind];
     assert.ok(id !== undefined, `${path}: nothing to name below ${kind}`);
     return `${kind}/${id}`;
   });
-  const named = (ranks as readonly Right[]).includes(right) && (!path.includes(':') || isOAuthClient);
+  const named = (ranks as readonly Right[]).includes(right) && (!path.includes(':') || isOfOwner);
   // The emitter and the listener name the workspace of a subscription.
   const isNamed = named && !/subscription/i.test(method === 'GET' ? '' : path);
   const parameters = [query, isNamed ? `org_id=${ids.workspaces}` : ''].filter((text) => text !== '');

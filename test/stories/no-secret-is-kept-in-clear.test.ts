@@ -57,11 +57,11 @@ const sourceCode = `export default {
 };`;
 
 const stepCode = `export default defineComponent({
-  props: { password: { type: 'string', secret: true }, acme: { type: 'app', app: 'acme' } },
+  props: { password: { type: 'string', secret: true }, acme: { type: 'app', app: 'acme' }, text: 'string' },
   async run({ steps, $ }) {
     const { to, fails } = steps.trigger.event.body;
     let all = [];
-    for (const secret of [this.password, this.acme.$auth.api_key]) {
+    for (const secret of [this.password, this.acme.$auth.api_key, process.env.SECRET]) {
       ${leaks('secret')}
       all.push(...forms);
       $.send.emit({ forms });
@@ -148,12 +148,33 @@ forEachService(
       });
       await ok('POST', `/v1/subscriptions?emitter_id=${source.id}&listener_id=${webhook.id}`);
       const workflow = await service.createWorkflow({
-        steps: [{ namespace: 'a', code: stepCode, props: props('step') }],
+        steps: [
+          {
+            namespace: 'a',
+            code: stepCode,
+            props: { ...props('step'), text: 'with {{process.env.SECRET}} and {{process.env.OLDER}}' },
+          },
+        ],
         triggers: [
           { type: 'http', props: { auth: { type: 'static_bearer_token', token: secret('trigger') } } },
         ],
       });
+      await ok('PUT', '/v1/variables/SECRET', { value: secret('older value'), secret: true });
+      await ok('PUT', '/v1/variables', {
+        variables: [
+          { name: 'SECRET', value: secret('variable') },
+          { name: 'OLDER', value: secret('was plain') },
+        ],
+      });
+      await ok('PUT', '/v1/variables/OLDER', { secret: true, description: 'from now on' });
       // What is refused was sent too.
+      for (const name of ['PATH', 'no name']) {
+        const refused = await service.api('PUT', `/v1/variables/${encodeURIComponent(name)}`, {
+          value: secret(`refused variable ${name}`),
+        });
+        assert.equal(refused.status, 400);
+        assert.deepEqual(findSecrets(JSON.stringify(refused.body), secrets), []);
+      }
       for (const body of [
         { app: 'acme', name: 7, credentials: { api_key: secret('refused account') } },
         { app: 'acme', credentials: secret('refused text') },

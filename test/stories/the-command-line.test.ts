@@ -641,6 +641,13 @@ describe('the command line', () => {
         await fails(1, 'runs', 'restart', failed.id, ...step),
         /steps\.hello: expected exports of/,
       );
+      await ok('test-events', 'put', 'mine', 'sample', '--run', first.id);
+      assert.match(await ok('test-events', 'list', 'mine'), /sample +HTTP/);
+      assert.match(await fails(2, 'test-events', 'put', 'mine', 'b', '--event', '{'), /--event: not JSON/);
+      assert.match(await fails(2, 'test-events', 'put', 'mine', 'b'), /give one of --event and --run/);
+      assert.match(await ok('test-events', 'run', 'mine', 'sample'), /\w/);
+      await ok('test-events', 'delete', 'mine', 'sample');
+      assert.match(await fails(3, 'test-events', 'run', 'mine', 'sample'), /no test event "sample"/);
       const restarted = await run('runs', 'restart-all', 'mine');
       assert.match(restarted.stderr, /^[1-9]\d* restarted, 0 not possible\.$/m);
       assert.equal((await json('runs', 'replay-all', id, '--until', '2020-01-01')).done, 0);
@@ -679,6 +686,65 @@ describe('the command line', () => {
       await run('accounts', 'test', id);
       await ok('accounts', 'delete', id);
       await fails(3, 'accounts', 'describe', id);
+    });
+  });
+
+  describe('environment variables', () => {
+    test('variables are set, listed, imported from a .env file and removed; secret values are no arguments', async () => {
+      assert.match(
+        await ok('env', 'set', 'BASE_URL=https://a.example/?a=b', '--description', 'the shop'),
+        /^$/,
+      );
+      await ok('env', 'set', 'GREETING', 'hello');
+      const refused = await fails(2, 'env', 'set', 'API_KEY=k-1', '--secret');
+      assert.match(refused, /--file FILE/);
+      const piped = await runCommand(
+        place,
+        ['env', 'set', 'API_KEY', '--secret', '--file', '-'],
+        'k-123456\n',
+      );
+      assert.equal(piped.code, 0, piped.stderr);
+      const listed = await ok('env', 'list');
+      assert.match(listed, /^API_KEY +\(secret\)/m);
+      assert.match(listed, /^BASE_URL +https:\/\/a\.example\/\?a=b +the shop/m);
+      assert.doesNotMatch(listed, /k-123456/);
+      await writeFile(
+        join(folder.path, '.env'),
+        '# shop\nexport GREETING="good day"\nDB_PASSWORD=\'p#1\'\nCERT="one\ntwo"\n',
+      );
+      assert.match((await run('env', 'import', '.env')).stderr, /^Set 3 variables\./);
+      const all = (await json('env', 'list')) as { name: string; value: string | null; secret: boolean }[];
+      assert.deepEqual(
+        all.map(({ name, value, secret }) => [name, value, secret]),
+        [
+          ['API_KEY', null, true],
+          ['BASE_URL', 'https://a.example/?a=b', false],
+          ['CERT', null, true],
+          ['DB_PASSWORD', null, true],
+          // It was plain before.
+          ['GREETING', 'good day', false],
+        ],
+      );
+      await writeFile(join(folder.path, 'bad.env'), 'FINE=1\nPATH=/bin\n');
+      assert.match(
+        await fails(1, 'env', 'import', 'bad.env', '--plain'),
+        /found PATH, expected another name/,
+      );
+      for (const { name } of all) await ok('env', 'unset', name);
+      assert.match((await run('env', 'list')).stderr, /No variables yet/);
+      await fails(3, 'env', 'unset', 'GREETING');
+    });
+
+    test('projects and workspaces have variables of their own', async () => {
+      const workspace = (await service.api('POST', '/v1/workspaces', { name: 'Env Shop' })).body.data.id;
+      await service.api('POST', `/v1/workspaces/${workspace}/projects`, { name: 'Orders' });
+      await ok('env', 'set', 'A=1', '--workspace', 'env shop');
+      const inProject = ['--workspace', 'env shop', '--project', 'orders'];
+      await ok('env', 'set', 'A=2', ...inProject);
+      assert.match(await ok('env', 'list', '--workspace', 'env shop'), /^A +1 /m);
+      assert.match(await ok('env', 'list', ...inProject), /^A +2 /m);
+      await ok('env', 'unset', 'A', ...inProject);
+      assert.match(await ok('env', 'list', '--workspace', 'env shop'), /^A +1 /m);
     });
   });
 

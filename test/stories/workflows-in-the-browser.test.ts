@@ -168,6 +168,22 @@ describe('the pages of workflows', { skip: chromiumSkip() }, () => {
     await dashboard.screenshot(page, 'run-replay-edited');
     await dialog.getByRole('button', { name: 'Replay' }).click();
     await page.locator('.page-title').getByText('Succeeded').waitFor();
+    await page.getByRole('button', { name: 'Keep event' }).click();
+    await dialog.getByLabel('Name').fill('a good one');
+    await dialog.getByRole('button', { name: 'Keep event' }).click();
+    await page.getByText('Kept.').waitFor();
+    await page.goto(`${service.url}/workflows/${workflow.id}?tab=test-events`);
+    const kept = page.getByRole('region', { name: 'Test event a good one' });
+    await kept.waitFor();
+    await dashboard.screenshot(page, 'workflow-test-events');
+    await page.goto(`${service.url}/workflows/${workflow.id}/edit`);
+    await page.getByText('Test this step').first().click();
+    await page.getByLabel('With what came before it').first().selectOption('Test event a good one');
+    await page.getByRole('button', { name: 'Run this step' }).first().click();
+    await page.getByText('"good"').first().waitFor();
+    await page.goto(`${service.url}/workflows/${workflow.id}?tab=test-events`);
+    await kept.getByRole('button', { name: 'Run the workflow' }).click();
+    await page.locator('.page-title').getByText('Succeeded').waitFor();
     dashboard.nothingWrong();
   });
 

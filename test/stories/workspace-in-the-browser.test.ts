@@ -167,6 +167,71 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     dashboard.nothingWrong();
   });
 
+  test('variables are set, changed and deleted, secret ones are never shown, and a project has its own', async () => {
+    const { id: workspace } = await data('POST', '/v1/workspaces', { name: 'With variables' });
+    const { id: project } = await data('POST', `/v1/workspaces/${workspace}/projects`, { name: 'Orders' });
+    const page = await dashboard.signedIn('/workspace?tab=variables');
+    await show(page, workspace);
+    await page.getByRole('tab', { name: 'Variables' }).click();
+    await page.getByText('No variables yet').waitFor();
+    const form = page.getByRole('form', { name: 'New variable' });
+    const create = async (name: string, value: string, secret: boolean) => {
+      await form.getByLabel('Name').fill(name);
+      await form.getByLabel('Secret').setChecked(secret);
+      await form.getByLabel('Value').fill(value);
+      await form.getByRole('button', { name: 'Set variable' }).click();
+    };
+    await create('PATH', '/bin', false);
+    await form.getByText('expected another name').waitFor();
+    dashboard.forgetComplaints();
+    await create('BASE_URL', hostile, false);
+    const variables = list(page, 'Variables');
+    await variables.getByText(hostileShown).waitFor();
+    await create('API_KEY', 'k-1234567890', true);
+    await variables.getByText('API_KEY').click();
+    assert.ok(!(await page.content()).includes('k-1234567890'), 'the secret is not shown');
+    await dashboard.screenshot(page, 'workspace-variables');
+
+    // An empty value keeps the one that is there.
+    const row = variables.getByRole('listitem').filter({ hasText: 'API_KEY' });
+    await row.getByLabel('Description').fill('of the shop');
+    await row.getByRole('button', { name: 'Save' }).click();
+    await row.locator('summary', { hasText: 'of the shop' }).waitFor();
+    const audit = async () =>
+      (await data('GET', `/v1/variable_audit?org_id=${workspace}`)).map(
+        (entry: { name: string; details: { changed?: string[] } }) => [entry.name, entry.details.changed],
+      );
+    assert.deepEqual((await audit())[0], ['API_KEY', ['description']]);
+    await row.getByLabel('Value').fill('k-another');
+    await row.getByRole('button', { name: 'Save' }).click();
+    await waitFor(async () => (await audit())[0][1]?.[0] === 'value');
+    await page.getByText('Who changed variables').click();
+    await list(page, 'Changes of variables').getByText('BASE_URL').waitFor();
+
+    await page.getByLabel('Variables of').selectOption(project);
+    await page.getByText('No variables yet').waitFor();
+    await page.getByText(`--project ${project}`).waitFor();
+    await create('BASE_URL', 'of the project', false);
+    await variables.getByText('of the project').waitFor();
+    await page.getByLabel('Variables of').selectOption('');
+    await variables.getByText(hostileShown).click();
+    await variables.getByRole('button', { name: 'Delete variable' }).first().click();
+    await page.getByRole('alertdialog').getByRole('button', { name: 'Delete variable' }).click();
+    await variables.getByText('BASE_URL').waitFor({ state: 'detached' });
+    assert.equal((await data('GET', `/v1/variables?project_id=${project}`)).length, 1);
+
+    const viewer = await addUser('vic');
+    await data('POST', `/v1/workspaces/${workspace}/members`, { user_id: viewer.id, role: 'viewer' });
+    await data('PUT', `/v1/variables/PLAIN?org_id=${workspace}`, { value: 'plain-canary' });
+    const other = await dashboard.signedIn('/workspace?tab=variables', {}, viewer.key);
+    await show(other, workspace);
+    await other.getByRole('tab', { name: 'Variables' }).click();
+    await list(other, 'Variables').getByText('value not shown').waitFor();
+    assert.equal(await other.getByRole('form', { name: 'New variable' }).count(), 0);
+    assert.ok(!(await other.content()).includes('plain-canary'));
+    dashboard.nothingWrong();
+  });
+
   test('a key is made, shown once, used, and revoked; the one in use here says so before it ends', async () => {
     const cleo = await addUser('cleo');
     const page = await dashboard.signedIn('/workspace?tab=keys', {}, cleo.key);
@@ -486,6 +551,8 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     await data('POST', `/v1/workspaces/${workspace}/members`, { user_id: vera.id, role: 'viewer' });
     await data('POST', `/v1/workspaces/${workspace}/projects`, { name: 'p'.repeat(200) });
     await data('POST', '/v1/users/me/api_keys', { name: 'k'.repeat(100) }, vera.key);
+    const long = { name: 'V'.repeat(256), value: 'v'.repeat(2_000), description: 'd'.repeat(500) };
+    await data('PUT', `/v1/variables?org_id=${workspace}`, { variables: [long] });
     const small = { viewport: { width: 360, height: 740 }, colorScheme: 'dark' } as const;
     const page = await dashboard.signedIn('/workspace', small, vera.key);
     await page.getByRole('button', { name: 'Menu' }).click();
@@ -493,7 +560,7 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     assert.equal(await page.getByRole('link', { name: 'Instance' }).count(), 0);
     await page.getByRole('button', { name: 'Menu' }).click();
     const forbidden = page.getByRole('button', { name: /^(Add|Remove|Create project|Rename|Delete|Save)/ });
-    for (const tab of ['members', 'projects', 'usage', 'keys']) {
+    for (const tab of ['members', 'projects', 'variables', 'usage', 'keys']) {
       await page.goto(`${service.url}/workspace?tab=${tab}`);
       await page.locator('.panel:not([hidden]) .card').first().waitFor();
       if (tab === 'projects') await page.locator('summary').click();

@@ -9,6 +9,7 @@ import type { CallOutcome, StepEffects } from '#runner/call-outcome.ts';
 import type { CallOptions, CallRequest, Runner, StepCall } from '#runner/runner.ts';
 import type { Store } from '#storage/store.ts';
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
+import { noVariables } from '#user-data/variables/variables.ts';
 import type { LoadedDeployment } from '#workflows/definitions/loaded-deployment.ts';
 import {
   defaultWorkflowSettings,
@@ -100,6 +101,7 @@ export class RunFixture implements AsyncDisposable {
       trustDomain: 'o_1',
       accountIds: [],
       freshUntilMs: null,
+      variables: noVariables,
       revision: '1',
       redact: options.redact ?? ((text) => text),
     };

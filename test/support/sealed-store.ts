@@ -30,6 +30,7 @@ export function expectedSecrets(ownerId: string): Record<string, unknown> {
     source: { plain: 1, first: secret('source'), second: [secret('source')] },
     before: { plain: 2, first: secret('before') },
     step: { url: 'x', key: secret('step') },
+    variable: secret('variable'),
   };
 }
 
@@ -107,6 +108,7 @@ export async function storeSealed(
       table: 'sources',
       row: { ...source, ...now, before_change: describeBefore({ ...source, ...before }, []) },
     },
+    { table: 'variables', row: { id: id('var'), sealed: await value(id('var'), 'variable') } },
     { table: 'deployments', row: { id: id('d'), definition: JSON.stringify(definition) } },
   ];
   const columns = await columnsByTable(store);
@@ -162,6 +164,7 @@ export async function openSealed(
     source: await openValues(sealer, source),
     before: await openValues(sealer, before.source),
     step: await openValues(sealer, sealedStep(step, ownerId)),
+    variable: await value('variables', 'var', 'sealed'),
   };
 }
 

@@ -1,5 +1,5 @@
 import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query';
-import type { Deployment, Page, Run, RunDetail, Workflow, WorkflowSummary } from '#sdk';
+import type { Deployment, Page, Run, RunDetail, TestEvent, Workflow, WorkflowSummary } from '#sdk';
 import { api } from './client.ts';
 import { type Data, ownerPath } from './queries.ts';
 
@@ -72,6 +72,17 @@ export function useRun(id: string, enabled = true) {
       if (data === undefined || !isOver(data)) return 1_000;
       return data.sends.some(({ state }) => state === 'queued') ? 3_000 : false;
     },
+  });
+}
+
+/** All test events of a workflow: there are 100 at most. */
+export function useTestEvents(workflowId: string) {
+  return useQuery({
+    queryKey: ['test-events', workflowId],
+    queryFn: async ({ signal }) =>
+      (await api<Data<TestEvent[]>>('GET', `/v1/workflows/${workflowId}/test_events?limit=100`, { signal }))
+        .data,
+    staleTime: 10_000,
   });
 }
 

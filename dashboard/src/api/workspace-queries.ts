@@ -10,6 +10,8 @@ import type {
   Session,
   Usage,
   UserSummary,
+  Variable,
+  VariableAuditEntry,
   WorkflowSummary,
 } from '#sdk';
 import { api } from './client.ts';
@@ -48,6 +50,51 @@ export function useWorkflowsOfProject(projectId: string, enabled: boolean) {
       api<Page<WorkflowSummary>>('GET', `/v1/projects/${projectId}/workflows`, {
         signal,
         query: { limit: listPageSize },
+      }),
+    enabled,
+  });
+}
+
+/** The owner or project that the variables belong to. */
+export interface VariableScope {
+  ownerId: string;
+  /** '': for all workflows of the owner. */
+  projectId: string;
+}
+
+export function variableQuery({ ownerId, projectId }: VariableScope) {
+  return { org_id: ownerId.startsWith('o_') ? ownerId : '', project_id: projectId };
+}
+
+/** All variables of a scope in the order of their names, at most a thousand. */
+export function useVariables(scope: VariableScope, enabled = true) {
+  return useQuery({
+    queryKey: ['variables', scope.ownerId, scope.projectId],
+    queryFn: async ({ signal }) => {
+      const all: Variable[] = [];
+      for (let after: string | undefined = ''; after !== undefined; ) {
+        const page: Page<Variable> = await api('GET', '/v1/variables', {
+          signal,
+          query: { ...variableQuery(scope), limit: listPageSize, after },
+        });
+        all.push(...page.data);
+        after = nextOf(page);
+      }
+      return all;
+    },
+    enabled,
+    refetchInterval: 30_000,
+  });
+}
+
+/** The newest hundred changes: of the owner with all projects, or of one project. */
+export function useVariableAudit(scope: VariableScope, enabled: boolean) {
+  return useQuery({
+    queryKey: ['variable audit', scope.ownerId, scope.projectId],
+    queryFn: ({ signal }) =>
+      api<Page<VariableAuditEntry>>('GET', '/v1/variable_audit', {
+        signal,
+        query: { ...variableQuery(scope), limit: listPageSize },
       }),
     enabled,
   });

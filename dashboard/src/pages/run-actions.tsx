@@ -35,6 +35,7 @@ export function RunActions({
         <Restart run={run} from={restartable} version={version} workflow={workflow} />
       )}
       <ReplayRun run={run} workflow={workflow} />
+      <KeepEvent run={run} />
     </>
   );
 }
@@ -57,6 +58,69 @@ function ReplayRun({ run, workflow }: { run: RunDetail; workflow: Workflow | und
       </p>
       {edit.field}
     </Action>
+  );
+}
+
+/** Keeps the event of the run with its workflow. */
+function KeepEvent({ run }: { run: RunDetail }) {
+  const id = useId();
+  const [open, setOpen] = useState(false);
+  const [name, setName] = useState('');
+  const queries = useQueryClient();
+  const keep = useMutation({
+    mutationFn: async () =>
+      api('PUT', `/v1/workflows/${run.workflow_id}/test_events/${encodeURIComponent(name.trim())}`, {
+        body: { run_id: run.id },
+      }),
+    onSuccess: () => {
+      setOpen(false);
+      void queries.invalidateQueries({ queryKey: ['test-events', run.workflow_id] });
+    },
+  });
+  return (
+    <>
+      <button
+        type="button"
+        className="button"
+        onClick={() => {
+          keep.reset();
+          setOpen(true);
+        }}
+      >
+        Keep event
+      </button>
+      {keep.isSuccess && (
+        <span role="status" className="good">
+          Kept.
+        </span>
+      )}
+      <Confirm
+        open={open}
+        onClose={() => setOpen(false)}
+        title="Keep the event of this run?"
+        action="Keep event"
+        busy={keep.isPending}
+        isReady={name.trim() !== ''}
+        onConfirm={() => keep.mutate()}
+      >
+        <p>
+          It becomes a test event of the workflow: steps are tested with it in the editor, and the workflow
+          runs with it from the tab Test events. One of the same name is replaced.
+        </p>
+        <label className="label" htmlFor={id}>
+          Name
+        </label>
+        <input
+          id={id}
+          className="input"
+          maxLength={100}
+          placeholder="a large order"
+          value={name}
+          onChange={({ target: { value } }) => setName(value)}
+        />
+        {keep.error !== null && <Problem error={keep.error} />}
+      </Confirm>
+    </>
   );
 }
 

@@ -14,6 +14,7 @@ import { WorkflowDeployments } from './workflow-deployments.tsx';
 import { WorkflowGraph } from './workflow-graph.tsx';
 import { WorkflowRuns } from './workflow-runs.tsx';
 import { WorkflowSettings } from './workflow-settings.tsx';
+import { WorkflowTestEvents } from './workflow-test-events.tsx';
 
 export function WorkflowPage({ id }: { id: string }) {
   const workflow = useWorkflow(id);
@@ -81,6 +82,7 @@ function Details({ workflow }: { workflow: Workflow }) {
         href={`/workflows/${workflow.id}`}
         tabs={[
           { id: 'runs', name: 'Runs', content: <WorkflowRuns workflow={workflow} /> },
+          { id: 'test-events', name: 'Test events', content: <WorkflowTestEvents workflow={workflow} /> },
           { id: 'steps', name: 'Triggers and steps', content: <WorkflowGraph workflow={workflow} /> },
           { id: 'deployments', name: 'Deployments', content: <WorkflowDeployments workflow={workflow} /> },
           {

@@ -10,6 +10,7 @@ import { WorkspaceAudit } from './workspace-audit.tsx';
 import { WorkspaceMembers } from './workspace-members.tsx';
 import { WorkspaceProjects } from './workspace-projects.tsx';
 import { WorkspaceSettings } from './workspace-settings.tsx';
+import { WorkspaceVariables } from './workspace-variables.tsx';
 
 /** The page of the owner that is shown: members, projects, usage, and the user's own keys. */
 export function WorkspacePage() {
@@ -19,9 +20,14 @@ export function WorkspacePage() {
   const workspace = me.orgs?.find(({ id }) => id === ownerId);
   const keys: PageTab = { id: 'keys', name: 'Your API keys', content: <ApiKeys /> };
   const usage: PageTab = { id: 'usage', name: 'Usage', content: <UsageByDay key={ownerId} /> };
+  const variables: PageTab = {
+    id: 'variables',
+    name: 'Variables',
+    content: <WorkspaceVariables key={ownerId} ownerId={ownerId} />,
+  };
   const tabs: PageTab[] =
     workspace === undefined
-      ? [keys, usage]
+      ? [keys, variables, usage]
       : [
           {
             id: 'members',
@@ -33,6 +39,7 @@ export function WorkspacePage() {
             name: 'Projects',
             content: <WorkspaceProjects key={ownerId} workspaceId={ownerId} />,
           },
+          variables,
           usage,
           keys,
           // Both are answered to its admins only.

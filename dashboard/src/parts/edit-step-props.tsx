@@ -1,4 +1,5 @@
 import { useMemo } from 'react';
+import { useVariables } from '~/api/workspace-queries.ts';
 import type { KnownStep } from '~/editing/code-context.ts';
 import { withoutPlace } from '~/editing/code-problem.ts';
 import { pathsOf } from '~/editing/known-values.ts';
@@ -12,6 +13,8 @@ import { usePropDraft } from './use-prop-draft.ts';
 
 /** Paths offered in expressions. */
 const pathsMax = 150;
+/** Variables of the owner, which are offered after these. */
+const variablesMax = 100;
 
 /** The form of a step's props; values of props that its code does not have are listed below, to be removed. */
 export function EditStepProps({
@@ -29,7 +32,14 @@ export function EditStepProps({
 }) {
   const componentId = step.component?.ref ?? '';
   const draft = usePropDraft({ id: componentId, definitions: step.definitions }, ownerId, step.props);
-  const paths = useMemo(() => pathsOf(known, pathsMax), [known]);
+  const variables = useVariables({ ownerId, projectId: '' }).data;
+  const paths = useMemo(
+    () => [
+      ...pathsOf(known, pathsMax),
+      ...(variables ?? []).slice(0, variablesMax).map(({ name: variable }) => `process.env.${variable}`),
+    ],
+    [known, variables],
+  );
   const unknown = Object.keys(step.props).filter(
     (name) => step.props[name] !== undefined && !draft.definitions.some((one) => one.name === name),
   );

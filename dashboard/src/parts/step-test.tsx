@@ -3,7 +3,7 @@ import { useState } from 'react';
 import type { StepTestResult } from '#sdk';
 import { api } from '~/api/client.ts';
 import type { Data } from '~/api/queries.ts';
-import { useRun, useRuns } from '~/api/workflow-queries.ts';
+import { useRun, useRuns, useTestEvents } from '~/api/workflow-queries.ts';
 import { samplesOf } from '~/editing/use-known-steps.ts';
 import { type StepDraft, stepInputOf } from '~/editing/workflow-draft.ts';
 import { formatDuration } from './format.ts';
@@ -14,7 +14,10 @@ import { Problem } from './problem.tsx';
 import { RunState } from './run-state.tsx';
 import { StackView } from './stack-view.tsx';
 
-type StepTestInput = { kind: 'run'; id: string } | { kind: 'json'; text: string };
+type StepTestInput =
+  | { kind: 'run'; id: string }
+  | { kind: 'event'; name: string }
+  | { kind: 'json'; text: string };
 
 const firstJson = JSON.stringify({ trigger: { event: { body: {} } } }, null, 2);
 
@@ -40,6 +43,7 @@ export function StepTest({
   const given: StepTestInput =
     chosen ?? (newest === undefined ? { kind: 'json', text: firstJson } : { kind: 'run', id: newest });
   const run = useRun(given.kind === 'run' ? given.id : '', given.kind === 'run');
+  const testEvents = useTestEvents(workflowId);
   const test = useMutation({
     mutationFn: async () => {
       const { namespace, ...input } = stepInputOf(step);
@@ -64,14 +68,8 @@ export function StepTest({
           <select
             id={id}
             className="select"
-            value={given.kind === 'run' ? given.id : 'json'}
-            onChange={(event) =>
-              setChosen(
-                event.target.value === 'json'
-                  ? { kind: 'json', text: jsonOf(run.data, before) }
-                  : { kind: 'run', id: event.target.value },
-              )
-            }
+            value={given.kind === 'run' ? given.id : given.kind === 'event' ? eventValue(given.name) : 'json'}
+            onChange={({ target: { value } }) => setChosen(inputOf(value, () => jsonOf(run.data, before)))}
           >
             {given.kind === 'run' && !list.some(({ id: one }) => one === given.id) && (
               <option value={given.id}>Run {given.id}</option>
@@ -79,6 +77,11 @@ export function StepTest({
             {list.map((one) => (
               <option key={one.id} value={one.id}>
                 Run of {new Date(one.created_at).toLocaleString()}, {one.state}
+              </option>
+            ))}
+            {testEvents.data?.map(({ name }) => (
+              <option key={name} value={eventValue(name)}>
+                Test event {visible(name)}
               </option>
             ))}
             <option value="json">JSON, given here</option>
@@ -114,12 +117,25 @@ export function StepTest({
   );
 }
 
+const eventPrefix = 'event:';
+
+function eventValue(name: string): string {
+  return `${eventPrefix}${name}`;
+}
+
+function inputOf(value: string, json: () => string): StepTestInput {
+  if (value === 'json') return { kind: 'json', text: json() };
+  if (value.startsWith(eventPrefix)) return { kind: 'event', name: value.slice(eventPrefix.length) };
+  return { kind: 'run', id: value };
+}
+
 /** The body of the request; throws for what is no JSON object. */
 function givenTo(
   given: StepTestInput,
   run: Parameters<typeof samplesOf>[0] | undefined,
   before: readonly StepDraft[],
 ) {
+  if (given.kind === 'event') return { test_event: given.name };
   const all = given.kind === 'run' ? stepsOf(run, before) : parsed(given.text);
   const { trigger, ...steps } = all;
   return { event: (trigger as { event?: unknown } | undefined)?.event ?? {}, steps };

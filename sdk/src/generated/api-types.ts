@@ -687,6 +687,19 @@ export interface RunsAnswer {
   last: string | null;
 }
 
+/** `data` in answers of `GET /v1/workflows/{id}/test_events/{name}`. */
+export interface TestEvent {
+  name: string;
+  /** p_… */
+  workflow_id: string;
+  /** steps.trigger.event */
+  event: unknown;
+  /** What triggers runs of such an event */
+  source_type: 'HTTP' | 'TIMER' | 'EMAIL' | 'COMPONENT' | 'WORKFLOW' | 'SDK';
+  /** Epoch seconds: when it was last put (integer) */
+  created_at: number;
+}
+
 /** `data` in answers of `GET /v1/workflows/{id}/runs`. */
 export interface Run {
   /** Also steps.trigger.context.id */
@@ -1057,6 +1070,42 @@ export interface DataStoreEntry {
   created_at: number;
   /** Epoch seconds (integer) */
   updated_at: number;
+}
+
+/** `data` in answers of `GET /v1/variables/{name}`. */
+export interface Variable {
+  name: string;
+  /** null: it is secret, you are a viewer, or its data key is lost */
+  value: string | null;
+  secret: boolean;
+  description: string;
+  /** u_… or o_… */
+  owner_id: string;
+  /** null: it is for all workflows of the owner */
+  project_id: string | null;
+  /** The user (u_…) or OAuth client (oac_…) that made the last change */
+  user_id: string;
+  /** ISO 8601 */
+  created_at: string;
+  /** ISO 8601 */
+  updated_at: string;
+}
+
+/** `data` in answers of `GET /v1/variable_audit`. */
+export interface VariableAuditEntry {
+  /** aud_… */
+  id: string;
+  name: string;
+  project_id: string | null;
+  action: 'created' | 'updated' | 'deleted';
+  /** The user (u_…) or OAuth client (oac_…) that made the change */
+  user_id: string;
+  /** The API key or access token of the request */
+  key_id: string;
+  /** The fields that changed; never a value */
+  details: Record<string, unknown>;
+  /** ISO 8601 */
+  created_at: string;
 }
 
 /** `data` in answers of `GET /v1/users/me/overview`. */
@@ -2147,6 +2196,120 @@ export interface PutDataStoreEntryBody {
   ttl?: number | null;
 }
 
+/** Query of `GET /v1/variables`. */
+export interface ListVariablesQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
+  limit?: number;
+  /** Cursor: items after it */
+  after?: string;
+  /** Cursor: items before it */
+  before?: string;
+  /** proj_…: the variables of this project, instead of those of the workspace */
+  project_id?: string;
+}
+
+/** Body of `PUT /v1/variables`. */
+export interface SetVariablesBody {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  variables: {
+    /** Letters, digits and underscores, not a digit first (1 to 256 characters) */
+    name: string;
+    /** At most 64 KB. Required for a new variable; absent: it stays */
+    value?: string;
+    /** The API never shows the value again. Absent: it stays; false for a new variable */
+    secret?: boolean;
+    /** At most 500 characters */
+    description?: string;
+  }[];
+  /** proj_…: the variables of this project, instead of those of the workspace */
+  project_id?: string;
+}
+
+/** Query of `GET /v1/variables/{name}`. */
+export interface GetVariableQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** proj_…: the variables of this project, instead of those of the workspace */
+  project_id?: string;
+}
+
+/** Body of `PUT /v1/variables/{name}`. */
+export interface SetVariableBody {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** At most 64 KB. Required for a new variable; absent: it stays */
+  value?: string;
+  /** The API never shows the value again. Absent: it stays; false for a new variable */
+  secret?: boolean;
+  /** At most 500 characters */
+  description?: string;
+  /** proj_…: the variables of this project, instead of those of the workspace */
+  project_id?: string;
+}
+
+/** Query of `DELETE /v1/variables/{name}`. */
+export interface DeleteVariableQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** proj_…: the variables of this project, instead of those of the workspace */
+  project_id?: string;
+}
+
+/** Query of `GET /v1/variable_audit`. */
+export interface ListVariableAuditQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
+  limit?: number;
+  /** Cursor: items after it */
+  after?: string;
+  /** Cursor: items before it */
+  before?: string;
+  /** Only the variables of this project; with org_id also of one that was deleted */
+  project_id?: string;
+  /** Only variables of this name */
+  name?: string;
+}
+
 /** Query of `GET /v1/apps`. */
 export interface ListAppsQuery {
   /** Response fields to include, comma-separated; default all */
@@ -3007,6 +3170,57 @@ export interface ListWorkspaceDeadLettersQuery {
   state?: string;
 }
 
+/** Query of `GET /v1/workflows/{id}/test_events`. */
+export interface ListTestEventsQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
+  limit?: number;
+  /** Cursor: items after it */
+  after?: string;
+  /** Cursor: items before it */
+  before?: string;
+}
+
+/** Body of `PUT /v1/workflows/{id}/test_events/{name}`. */
+export interface PutTestEventBody {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** steps.trigger.event; instead of run_id */
+  event?: unknown;
+  /** A run of the workflow, whose event is copied */
+  run_id?: string;
+}
+
+/** Body of `POST /v1/workflows/{id}/test_events/{name}/run`. */
+export interface RunTestEventBody {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+}
+
+/** Answer of `POST /v1/workflows/{id}/test_events/{name}/run`. */
+export interface RunTestEventAnswer {
+  run_id: string;
+}
+
 /** Query of `GET /v1/workflows/{id}/runs`. */
 export interface ListRunsQuery {
   /** Response fields to include, comma-separated; default all */
@@ -3153,6 +3367,8 @@ export interface TestStepBody {
   workspace_id?: string;
   /** steps.trigger.event; default {} */
   event?: unknown;
+  /** The name of a test event of the workflow; instead of event */
+  test_event?: string;
   /** Exports of earlier steps by namespace */
   steps?: Record<string, Record<string, unknown>>;
   /** The step as it would be deployed, which it need not be; absent: as it is */

@@ -51,6 +51,7 @@ import type {
   DeleteSourceEventsQuery,
   DeleteSourceQuery,
   DeleteSubscriptionQuery,
+  DeleteVariableQuery,
   DeleteWorkflowEventsQuery,
   DeleteWorkflowQuery,
   Delivery,
@@ -63,6 +64,7 @@ import type {
   GetHealthAnswer,
   GetMyFlowQuery,
   GetReadinessAnswer,
+  GetVariableQuery,
   GetWorkspaceFlowQuery,
   Instance,
   ListAccountAuditQuery,
@@ -89,7 +91,10 @@ import type {
   ListSourceTicksQuery,
   ListSubscriptionDeliveriesQuery,
   ListTemplatesQuery,
+  ListTestEventsQuery,
   ListUsersQuery,
+  ListVariableAuditQuery,
+  ListVariablesQuery,
   ListWebhookDeliveriesQuery,
   ListWorkflowEmitsQuery,
   ListWorkflowErrorsQuery,
@@ -119,6 +124,7 @@ import type {
   PutMemberBody,
   PutOAuthClientBody,
   PutQuotaBody,
+  PutTestEventBody,
   Quota,
   RedeliverDeliveryBody,
   RedeliverToWebhookAnswer,
@@ -145,10 +151,14 @@ import type {
   RunActionAnswer,
   RunActionBody,
   RunDetail,
+  RunTestEventAnswer,
+  RunTestEventBody,
   RunsAnswer,
   SearchComponentsAnswer,
   SearchComponentsQuery,
   Session,
+  SetVariableBody,
+  SetVariablesBody,
   Source,
   SourceLog,
   SourceTick,
@@ -160,6 +170,7 @@ import type {
   Subscription,
   Template,
   TestAccountBody,
+  TestEvent,
   TestStepBody,
   UpdateAccountBody,
   UpdateProjectBody,
@@ -170,6 +181,8 @@ import type {
   Usage,
   User,
   UserSummary,
+  Variable,
+  VariableAuditEntry,
   Webhook,
   Workflow,
   WorkflowSummary,
@@ -499,6 +512,8 @@ export class Projects {
   /**
    * Deletes a project that has no workflows.
    *
+   * Its variables are removed with it.
+   *
    * `DELETE /v1/projects/{id}`
    * @param projectId proj_…
    * @throws MillraceError what the service refused, with its `code`
@@ -804,6 +819,92 @@ export class DataStores {
    */
   deleteEntry(dataStoreId: string, key: string, query: CommonParameters = {}, options: RequestOptions = {}): Promise<void> {
     return this.#transport.nothing({ method: 'DELETE', path: pathOf`/v1/data_stores/${dataStoreId}/entries/${key}`, query: { ...query } }, options);
+  }
+}
+
+/** `client.variables` */
+export class Variables {
+  readonly #transport: Transport;
+
+  constructor(transport: Transport) {
+    this.#transport = transport;
+  }
+
+  /**
+   * Variables of a workspace, a project or your own, by name.
+   *
+   * Without org_id and project_id: your own, which your personal workflows find. A variable of a project
+   * wins over one of the workspace that has the same name; each list has only what was set there.
+   *
+   * `GET /v1/variables`
+   * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
+   */
+  list(query: ListVariablesQuery = {}, options: RequestOptions = {}): Paged<Variable> {
+    return this.#transport.paged({ method: 'GET', path: '/v1/variables', query: { ...query }, isRepeatable: true }, options);
+  }
+
+  /**
+   * Sets up to 100 variables, all or none of them.
+   *
+   * Variables that are not named stay as they are. The next run of a workflow finds the new values.
+   *
+   * `PUT /v1/variables`
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  setAll(body: SetVariablesBody, options: RequestOptions = {}): Promise<Variable[]> {
+    return this.#transport.data({ method: 'PUT', path: '/v1/variables', body, isRepeatable: true }, options);
+  }
+
+  /**
+   * A variable.
+   *
+   * `GET /v1/variables/{name}`
+   * @param name Name of the variable
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  get(name: string, query: GetVariableQuery = {}, options: RequestOptions = {}): Promise<Variable> {
+    return this.#transport.data({ method: 'GET', path: pathOf`/v1/variables/${name}`, query: { ...query }, isRepeatable: true }, options);
+  }
+
+  /**
+   * Sets a variable.
+   *
+   * The next run of a workflow finds the new value.
+   *
+   * `PUT /v1/variables/{name}`
+   * @param name Name of the variable
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  set(name: string, body: SetVariableBody = {}, options: RequestOptions = {}): Promise<Variable> {
+    return this.#transport.data({ method: 'PUT', path: pathOf`/v1/variables/${name}`, body, isRepeatable: true }, options);
+  }
+
+  /**
+   * Removes a variable.
+   *
+   * Workflows that name it find it unset at their next run.
+   *
+   * `DELETE /v1/variables/{name}`
+   * @param name Name of the variable
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  delete(name: string, query: DeleteVariableQuery = {}, options: RequestOptions = {}): Promise<void> {
+    return this.#transport.nothing({ method: 'DELETE', path: pathOf`/v1/variables/${name}`, query: { ...query } }, options);
+  }
+
+  /**
+   * Changes of variables of a workspace with the users who made them, or of your own, newest first; for
+   * admins.
+   *
+   * Of a workspace with all its projects, those that were deleted included. Kept for MILLRACE_AUDIT_DAYS.
+   *
+   * `GET /v1/variable_audit`
+   * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
+   */
+  listAudit(query: ListVariableAuditQuery = {}, options: RequestOptions = {}): Paged<VariableAuditEntry> {
+    return this.#transport.paged({ method: 'GET', path: '/v1/variable_audit', query: { ...query }, isRepeatable: true }, options);
   }
 }
 
@@ -1507,6 +1608,77 @@ export class Deliveries {
    */
   listDeadLettersInWorkspace(workspaceId: string, query: ListWorkspaceDeadLettersQuery = {}, options: RequestOptions = {}): Paged<Delivery> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/workspaces/${workspaceId}/dead_letters`, query: { ...query }, isRepeatable: true }, options);
+  }
+}
+
+/** `client.testEvents` */
+export class TestEvents {
+  readonly #transport: Transport;
+
+  constructor(transport: Transport) {
+    this.#transport = transport;
+  }
+
+  /**
+   * The test events of a workflow, newest first.
+   *
+   * `GET /v1/workflows/{id}/test_events`
+   * @param workflowId p_…
+   * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
+   */
+  list(workflowId: string, query: ListTestEventsQuery = {}, options: RequestOptions = {}): Paged<TestEvent> {
+    return this.#transport.paged({ method: 'GET', path: pathOf`/v1/workflows/${workflowId}/test_events`, query: { ...query }, isRepeatable: true }, options);
+  }
+
+  /**
+   * One test event of a workflow.
+   *
+   * `GET /v1/workflows/{id}/test_events/{name}`
+   * @param workflowId p_…
+   * @param name The name of the test event
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  get(workflowId: string, name: string, query: CommonParameters = {}, options: RequestOptions = {}): Promise<TestEvent> {
+    return this.#transport.data({ method: 'GET', path: pathOf`/v1/workflows/${workflowId}/test_events/${name}`, query: { ...query }, isRepeatable: true }, options);
+  }
+
+  /**
+   * Keep an event with a workflow, to test its steps and to run it.
+   *
+   * One of the same name is replaced. A workflow keeps 100.
+   *
+   * `PUT /v1/workflows/{id}/test_events/{name}`
+   * @param workflowId p_…
+   * @param name The name of the test event
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  put(workflowId: string, name: string, body: PutTestEventBody = {}, options: RequestOptions = {}): Promise<TestEvent> {
+    return this.#transport.data({ method: 'PUT', path: pathOf`/v1/workflows/${workflowId}/test_events/${name}`, body }, options);
+  }
+
+  /**
+   * Remove a test event.
+   *
+   * `DELETE /v1/workflows/{id}/test_events/{name}`
+   * @param workflowId p_…
+   * @param name The name of the test event
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  delete(workflowId: string, name: string, query: CommonParameters = {}, options: RequestOptions = {}): Promise<void> {
+    return this.#transport.nothing({ method: 'DELETE', path: pathOf`/v1/workflows/${workflowId}/test_events/${name}`, query: { ...query } }, options);
+  }
+
+  /**
+   * Run the current deployment with a test event.
+   *
+   * `POST /v1/workflows/{id}/test_events/{name}/run`
+   * @param workflowId p_…
+   * @param name The name of the test event
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  run(workflowId: string, name: string, body: RunTestEventBody = {}, options: RequestOptions = {}): Promise<RunTestEventAnswer> {
+    return this.#transport.data({ method: 'POST', path: pathOf`/v1/workflows/${workflowId}/test_events/${name}/run`, body }, options);
   }
 }
 
@@ -2277,6 +2449,7 @@ export class Resources {
   readonly sessions: Sessions;
   readonly quotas: Quotas;
   readonly dataStores: DataStores;
+  readonly variables: Variables;
   readonly apps: Apps;
   readonly apphooks: Apphooks;
   readonly accounts: Accounts;
@@ -2284,6 +2457,7 @@ export class Resources {
   readonly replays: Replays;
   readonly webhooks: Webhooks;
   readonly deliveries: Deliveries;
+  readonly testEvents: TestEvents;
   readonly runs: Runs;
   readonly workflows: Workflows;
   readonly components: Components;
@@ -2307,6 +2481,7 @@ export class Resources {
     this.sessions = new Sessions(transport);
     this.quotas = new Quotas(transport);
     this.dataStores = new DataStores(transport);
+    this.variables = new Variables(transport);
     this.apps = new Apps(transport);
     this.apphooks = new Apphooks(transport);
     this.accounts = new Accounts(transport);
@@ -2314,6 +2489,7 @@ export class Resources {
     this.replays = new Replays(transport);
     this.webhooks = new Webhooks(transport);
     this.deliveries = new Deliveries(transport);
+    this.testEvents = new TestEvents(transport);
     this.runs = new Runs(transport);
     this.workflows = new Workflows(transport);
     this.components = new Components(transport);

@@ -5,11 +5,13 @@ import { type Caller, notFound, writable } from '#identity/permissions.ts';
 import { deleteProject, lockProject, type Project, renameProject } from '#identity/project-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Store, Tx } from '#storage/store.ts';
+import type { Variables } from '#user-data/variables/variables.ts';
 import { Name } from './identity-shapes.ts';
 
 export interface ProjectRouteOptions {
   store: Store;
   clock: Clock;
+  variables: Pick<Variables, 'removeAll'>;
 }
 
 const nullableText = Type.Union([Type.String(), Type.Null()]);
@@ -27,7 +29,7 @@ export const ProjectShape = Type.Object({
 });
 
 /** Additions: what is done to one project. They are listed and made below their workspace (workspace-routes.ts). */
-export function projectRoutes(app: App, { store, clock }: ProjectRouteOptions): void {
+export function projectRoutes(app: App, { store, clock, variables }: ProjectRouteOptions): void {
   app.put(
     '/projects/:id',
     {
@@ -56,6 +58,7 @@ export function projectRoutes(app: App, { store, clock }: ProjectRouteOptions): 
       schema: {
         operationId: 'deleteProject',
         summary: 'Deletes a project that has no workflows',
+        description: 'Its variables are removed with it.',
         tags: ['projects', 'addition'],
         params: IdParams('proj_…'),
         response: { 204: NoContent },
@@ -64,7 +67,8 @@ export function projectRoutes(app: App, { store, clock }: ProjectRouteOptions): 
     async (request, reply) => {
       const { id } = request.params;
       await store.transaction(async (tx) => {
-        await requireProject(tx, callerOf(request), id);
+        const { org_id: ownerId } = await requireProject(tx, callerOf(request), id);
+        await variables.removeAll(tx, { ownerId, projectId: id }, callerOf(request));
         await deleteProject(tx, id);
       });
       return reply.code(204).send(null);

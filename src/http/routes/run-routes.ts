@@ -4,6 +4,7 @@ import { type App, callerOf, DataOf, IdParams, OneOf, PageOf, pageParameters } f
 import { selectFields } from '#http/select-fields.ts';
 import { timeParameter } from '#http/time-parameter.ts';
 import { ownersOf, readable, writable } from '#identity/permissions.ts';
+import { CallerError } from '#lib/errors.ts';
 import { logLevels } from '#runner/protocol.ts';
 import type { Store } from '#storage/store.ts';
 import {
@@ -18,6 +19,7 @@ import {
   stepStates,
   waitKinds,
 } from '#storage/tables/workflow-tables.ts';
+import { findTestEvent } from '#workflows/definitions/test-event-store.ts';
 import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
 import {
   type BulkOperation,
@@ -396,6 +398,9 @@ export function runRoutes(app: App, { store, bulkRuns, runManager, stepTrier }: 
         params: Type.Object({ id: Type.String({ description: 'p_…' }), namespace: Type.String() }),
         body: Type.Object({
           event: Type.Optional(Type.Unknown({ description: 'steps.trigger.event; default {}' })),
+          test_event: Type.Optional(
+            Type.String({ description: 'The name of a test event of the workflow; instead of event' }),
+          ),
           steps: Type.Optional(
             Type.Record(Type.String(), Type.Record(Type.String(), Type.Unknown()), {
               description: 'Exports of earlier steps by namespace',
@@ -412,7 +417,8 @@ export function runRoutes(app: App, { store, bulkRuns, runManager, stepTrier }: 
         what: 'workflow',
         id,
       });
-      const { event, steps = {}, step } = request.body;
+      const { steps = {}, step } = request.body;
+      const event = await eventOfTest(store, id, request.body);
       const caller = callerOf(request);
       const { ids } = await ownersOf(store.read, caller);
       const result = await stepTrier.run(
@@ -434,6 +440,24 @@ export function runRoutes(app: App, { store, bulkRuns, runManager, stepTrier }: 
       return { data: selectFields(request, view) };
     },
   );
+}
+
+async function eventOfTest(
+  store: Store,
+  workflowId: string,
+  { event, test_event: name }: { event?: unknown; test_event?: string },
+): Promise<unknown> {
+  if (name === undefined) return event;
+  if (event !== undefined)
+    throw new CallerError('invalid_parameter', 'test_event: give either event or test_event, not both', {
+      parameter: 'test_event',
+    });
+  const found = await findTestEvent(store.read, workflowId, name);
+  if (found === undefined)
+    throw new CallerError('not_found', `test_event: the workflow has no test event ${JSON.stringify(name)}`, {
+      parameter: 'test_event',
+    });
+  return JSON.parse(found.event) as unknown;
 }
 
 function runView(run: ListedRun | RunTable): Static<typeof Run> {

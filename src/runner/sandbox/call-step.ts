@@ -34,7 +34,10 @@ export async function runStep(options: {
   const work = effects.startStep(header.scratch, context);
   const steps = jsonParse(options.stepsText) as Loose;
   // Without a workflow there is nothing that expressions could name, and a text that looks like one may come from another user.
-  if (!byItself) stepProps.evaluate(values, { steps, event: (steps.trigger as Loose | undefined)?.event });
+  if (!byItself)
+    stepProps.evaluate(values, { steps, event: (steps.trigger as Loose | undefined)?.event }, (message) =>
+      effects.logLine('warn', message),
+    );
   work.input = stepProps.input(values);
   const instance = makeUserContext({ component, props, values, db, effects, hostCall });
   const reply = new StepReply(effects, options.replyBytesMax);

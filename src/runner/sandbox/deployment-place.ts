@@ -1,6 +1,7 @@
 import { syncBuiltinESMExports } from 'node:module';
 import { makeFolder, removeFolder } from './primordials.ts';
 import type { StepWork } from './step-work.ts';
+import { reportUnset } from './unset-variables.ts';
 
 type Environment = Record<string, string | undefined>;
 
@@ -44,9 +45,15 @@ export function sourceEnvironment(deploymentId: string): Environment {
   return { ...common, PD_COMPONENT: deploymentId };
 }
 
-/** The environment of steps. Calls of several runs overlap, so the IDs of the run are those of the call that reads them. */
-export function stepEnvironment(current: () => StepWork | undefined): Environment {
-  const environment: Environment = { ...common };
+/**
+ * The environment of steps: the variables of the workflow, and the IDs of the run. Calls of several runs overlap, so these are the IDs of
+ * the call that reads them.
+ */
+export function stepEnvironment(
+  current: () => StepWork | undefined,
+  variables: Readonly<Record<string, string>>,
+): Environment {
+  const environment: Environment = { ...common, ...variables };
   const define = (name: string, read: (step: StepWork) => unknown): void => {
     Object.defineProperty(environment, name, {
       get: () => {
@@ -88,7 +95,14 @@ export async function shareEnvironment(current: () => DeploymentPlace | undefine
 
 /** Values become text when they are set, as in Node's own `process.env`. */
 function environmentOf(values: Environment): Environment {
-  return new Proxy(values, { set: (target, name, value) => Reflect.set(target, name, String(value)) });
+  return new Proxy(values, {
+    get: (target, name) => {
+      const value: unknown = Reflect.get(target, name);
+      if (value === undefined && typeof name === 'string') reportUnset(name);
+      return value;
+    },
+    set: (target, name, value) => Reflect.set(target, name, String(value)),
+  });
 }
 
 function viewOf(own: () => Environment): Environment {

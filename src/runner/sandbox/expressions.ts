@@ -1,11 +1,14 @@
 import { compileFunction } from 'node:vm';
 import { toJsonText } from './json-text.ts';
+import { observeUnset } from './unset-variables.ts';
 
 /** Values that expressions can name in addition to globals. */
 export interface ExpressionScope {
   steps: unknown;
   /** `steps.trigger.event` */
   event: unknown;
+  /** Called with each environment variable that an expression reads without testing it, and that is not set. */
+  onUnset: (name: string) => void;
 }
 
 type Compiled = (steps: unknown, event: unknown) => unknown;
@@ -87,23 +90,39 @@ function asText(value: unknown): string {
   return String(value);
 }
 
-function evaluatePart(part: Exclude<Part, string>, path: string, { steps, event }: ExpressionScope): unknown {
-  if (part.run === undefined) throw failure(path, part.text, part.error);
+function evaluatePart(part: Exclude<Part, string>, path: string, scope: ExpressionScope): unknown {
+  const { text, run } = part;
+  if (run === undefined) throw failure(path, text, part.error);
+  const unset = new Set<string>();
   try {
-    return part.run(steps, event);
+    const value = observeUnset(
+      (name) => unset.add(name),
+      () => run(scope.steps, scope.event),
+    );
+    for (const name of unset) if (!testsVariable(text, name)) scope.onUnset(name);
+    return value;
   } catch (error) {
-    throw failure(path, part.text, error);
+    const names = [...unset].join(', ');
+    throw failure(path, text, error, names === '' ? '' : ` (not set: ${names})`);
   }
 }
 
-function failure(path: string, expression: string, cause: unknown): ExpressionError {
+/** True if an expression tests the variable itself: `process.env.NAME ?? 'default'`, a comparison, a condition. */
+function testsVariable(expression: string, name: string): boolean {
+  if (!/^\w+$/.test(name)) return false;
+  const read = `process\\s*\\??\\.\\s*env\\s*(?:\\?\\.)?\\.?\\s*(?:${name}\\b|\\[\\s*['"\`]${name}['"\`]\\s*\\])`;
+  const test = '\\s*\\)*\\s*(?:\\?\\?|\\?(?!\\.)|\\|\\||&&|[!=]==?)';
+  return new RegExp(`!\\s*${read}|${read}${test}`).test(expression);
+}
+
+function failure(path: string, expression: string, cause: unknown, note = ''): ExpressionError {
   const shown =
     expression.length > shownCharactersMax ? `${expression.slice(0, shownCharactersMax)}…` : expression;
   const said =
     typeof cause === 'object' && cause !== null && 'message' in cause
       ? String(cause.message)
       : `thrown: ${String(cause)}`;
-  return new ExpressionError(`prop ${path}: the expression {{${shown}}} failed: ${said}`, { cause });
+  return new ExpressionError(`prop ${path}: the expression {{${shown}}} failed: ${said}${note}`, { cause });
 }
 
 /** The index after the `}}` of the expression whose `{{` is at `at`; undefined when no `}}` follows. */

@@ -177,9 +177,10 @@ function catchTheUncaught(): void {
 
 async function load(id: number, header: LoadHeader, payload: Buffer): Promise<void> {
   clearTimeout(prewarming);
-  const { format, module, packageFiles } = header;
-  const codeBytes = payload.length - (packageFiles?.listBytes ?? 0);
-  const place = placeOf(header);
+  const { format, module, packageFiles, variablesBytes = 0 } = header;
+  const listEnd = payload.length - variablesBytes;
+  const codeBytes = listEnd - (packageFiles?.listBytes ?? 0);
+  const place = placeOf(header, payload.toString('utf8', listEnd));
   const folder = `/component/${module}`;
   const effects = startCall(id, place);
   await currentCall.run(effects, async () => {
@@ -187,7 +188,7 @@ async function load(id: number, header: LoadHeader, payload: Buffer): Promise<vo
       const packages =
         packageFiles === undefined
           ? header.packages
-          : mounted?.packagesFolder(packageFiles.id, payload.subarray(codeBytes));
+          : mounted?.packagesFolder(packageFiles.id, payload.subarray(codeBytes, listEnd));
       const exported = await loadBundle(payload.toString('utf8', 0, codeBytes), { format, folder, packages });
       const component = unwrapComponent(exported);
       const props = resolveAllProps(component, {});
@@ -204,11 +205,16 @@ async function load(id: number, header: LoadHeader, payload: Buffer): Promise<vo
   activeCalls.delete(id);
 }
 
-function placeOf({ place: name, deploymentId, isStep }: LoadHeader): DeploymentPlace {
+function placeOf({ place: name, deploymentId, isStep }: LoadHeader, variablesText: string): DeploymentPlace {
   const known = places.get(name);
   if (known !== undefined) return known;
   const environment =
-    isStep === true ? stepEnvironment(() => currentCall.getStore()?.step) : sourceEnvironment(deploymentId);
+    isStep === true
+      ? stepEnvironment(
+          () => currentCall.getStore()?.step,
+          variablesText === '' ? {} : (jsonParse(variablesText) as Record<string, string>),
+        )
+      : sourceEnvironment(deploymentId);
   const place = new DeploymentPlace(name, { deploymentId, base: folderOfFolders(scratch), environment });
   places.set(name, place);
   return place;

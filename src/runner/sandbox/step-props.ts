@@ -71,6 +71,12 @@ function isPlumbing(type: string): boolean {
   return type === 'app' || type === 'alert' || type.startsWith('$.');
 }
 
+/** The same rule as in components/validate-props.ts: users cannot fill in props that a form does not show, or shows locked. */
+function isRequired(definition: ResolvedProp): boolean {
+  const { optional, hidden, disabled } = definition;
+  return optional !== true && hidden !== true && disabled !== true && definition.default === undefined;
+}
+
 /** The props of a step: finds those with expressions once, and evaluates them for each call. */
 export class StepProps {
   readonly #props: readonly [string, ResolvedProp][];
@@ -88,13 +94,23 @@ export class StepProps {
     );
   }
 
-  /** Replaces values that hold expressions. A value of undefined counts as absent, and the default is evaluated. */
-  evaluate(values: Loose, scope: ExpressionScope): void {
+  /**
+   * Replaces values that hold expressions. A value of undefined counts as absent, and the default is evaluated. An environment
+   * variable that is not set fails a required prop, and is reported to `warn` for others.
+   */
+  evaluate(values: Loose, given: Omit<ExpressionScope, 'onUnset'>, warn: (message: string) => void): void {
     for (const [name, definition] of this.#evaluated) {
       const own = evaluateType[definition.type] ?? evaluatePlain;
+      const unset = new Set<string>();
+      const scope: ExpressionScope = { ...given, onUnset: (variable) => unset.add(variable) };
       let value = values[name] === undefined ? undefined : own(values[name], name, definition, scope);
       if (value === undefined && holdsExpression(definition.default))
         value = own(definition.default, name, definition, scope);
+      for (const variable of unset) {
+        const message = `prop ${name}: the environment variable ${variable} is not set`;
+        if (isRequired(definition)) throw new ExpressionError(`${message}, and the prop is required`);
+        warn(message);
+      }
       if (value === undefined) delete values[name];
       else values[name] = value;
     }

@@ -96,6 +96,19 @@ export interface TemplateTable {
   created_at_ms: number;
 }
 
+/** An event (te_…) that is kept with a workflow to try it. */
+export interface TestEventTable {
+  id: string;
+  workflow_id: string;
+  owner_id: string;
+  /** Unique in the workflow. */
+  name: string;
+  /** JSON text: `steps.trigger.event`. */
+  event: string;
+  source_type: RunSourceType;
+  created_at_ms: number;
+}
+
 /** The ways between them: workflows/runs/run-states.md. */
 export const runStates = [
   'queued',

@@ -7,12 +7,13 @@ import { newTimeOrderedId } from '#lib/ids.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
+import { Variables } from '#user-data/variables/variables.ts';
 import { deleteRunsOf } from '#workflows/runs/forget-run-store.ts';
 import { DeployerFixture, finished, me } from '../../../test/support/deployer-fixture.ts';
 import { makeMembers } from '../../../test/support/members.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
 import { type WorkflowChange, WorkflowDeployer } from './deploy-workflow.ts';
-import { Deployments, loadDeployment } from './load-deployment.ts';
+import { Deployments, loadDeployment, type WorkflowContext } from './load-deployment.ts';
 import { deleteDeploymentsOf, findWorkflow } from './workflow-store.ts';
 import type { WorkflowLinks } from './write-workflow.ts';
 
@@ -57,6 +58,16 @@ forEachStore((fixture) => {
     });
     return { deployer, told, changes };
   }
+
+  const variablesOf = (parts: DeployerFixture) =>
+    new Variables({ vault: parts.accountTools.vault, clock: parts.clock });
+  const contextOf = (parts: DeployerFixture): WorkflowContext => {
+    const variables = variablesOf(parts);
+    return {
+      ...parts.context,
+      variables: (ownerId, projectId) => variables.open(fixture.store.read, ownerId, projectId),
+    };
+  };
 
   const stepOf = (component: ComponentTable, props: object = {}) => [
     { namespace: 'one', component: component.id, props: { ...props } },
@@ -253,7 +264,7 @@ forEachStore((fixture) => {
     });
     const { id } = await deployer.create({ steps: stepOf(component, props) }, inTeam('u_2'));
     const kept = await deployer.deploy(id, { steps: stepOf(component, props) }, inTeam('u_1'));
-    const loaded = await loadDeployment(fixture.store.read, kept.deployment_id, parts.context);
+    const loaded = await loadDeployment(fixture.store.read, kept.deployment_id, contextOf(parts));
     assert.deepEqual(loaded.steps[0]?.props.gitlab, { $auth: { token: 'the token of somebody else' } });
     const refused = { code: 'invalid_prop', message: /another member/ };
     const other = { steps: stepOf(component, { ...props, mood: 'curious' }) };
@@ -279,7 +290,11 @@ forEachStore((fixture) => {
     const workflow = await deployer.create({ steps: stepOf(component, props), settings: { name: 'W' } }, me);
     const stored = await fixture.store.read.selectFrom('deployments').select('definition').execute();
     assert.doesNotMatch(JSON.stringify(stored), /sesame/);
-    const deployments = new Deployments({ store: fixture.store, clock: parts.clock, context: parts.context });
+    const deployments = new Deployments({
+      store: fixture.store,
+      clock: parts.clock,
+      context: contextOf(parts),
+    });
     try {
       const [loaded, same] = await Promise.all([1, 2].map(() => deployments.get(workflow.deployment_id)));
       assert.equal(loaded, same);
@@ -321,6 +336,48 @@ forEachStore((fixture) => {
     }
   });
 
+  test('a change of variables reaches the loaded deployments of its owner, and no others, with another revision', async () => {
+    using parts = new DeployerFixture(fixture.store);
+    const { deployer } = tools(parts);
+    const { deployment_id: id } = await deployer.create({ steps: stepOf(await parts.component()) }, me);
+    const context = contextOf(parts);
+    const variables = variablesOf(parts);
+    const set = (ownerId: string, name: string, value: string) =>
+      fixture.store.transaction((tx) =>
+        variables.set(tx, { ownerId, projectId: '' }, [{ name, value, secret: true }], {
+          userId: 'u_1',
+          keyId: 'key_1',
+        }),
+      );
+    const deployments = new Deployments({ store: fixture.store, clock: parts.clock, context });
+    // A single node is notified. Each of several finds out within a second, also without a notification.
+    const changed = async (ownerId: string) => {
+      if (fixture.dialect === 'sqlite') deployments.forgetOwner(ownerId);
+      else parts.aheadMs += 1001;
+      await Promise.resolve();
+      return deployments.get(id);
+    };
+    try {
+      const before = await deployments.get(id);
+      assert.deepEqual(before.variables.values, {});
+      await set('u_1', 'PIN', '4711');
+      const after = await changed('u_1');
+      assert.deepEqual(after.variables.values, { PIN: '4711' });
+      assert.notEqual(after.revision, before.revision);
+      assert.equal(after.redact('the pin is 4711'), 'the pin is [redacted]');
+      await set('u_2', 'PIN', '0815');
+      assert.equal(await changed('u_2'), after, 'nothing of this owner changed');
+      await set('u_1', 'PIN', '4711');
+      const again = await changed('u_1');
+      assert.equal(again.revision, after.revision, 'the value is the same');
+      await set('u_1', 'PIN', '9999');
+      assert.deepEqual((await changed('u_1')).variables.values, { PIN: '9999' });
+      assert.equal(before.redact('4711'), '4711', 'a run that is under way has what it began with');
+    } finally {
+      deployments.close();
+    }
+  });
+
   test('a deployment whose account is gone says which step lacks it', async () => {
     using parts = new DeployerFixture(fixture.store);
     const component = await parts.component({
@@ -333,7 +390,7 @@ forEachStore((fixture) => {
       me,
     );
     await fixture.store.transaction((tx) => tx.deleteFrom('accounts').where('id', '=', account).execute());
-    await assert.rejects(loadDeployment(fixture.store.read, deployment_id, parts.context), {
+    await assert.rejects(loadDeployment(fixture.store.read, deployment_id, contextOf(parts)), {
       code: 'not_found',
       message: /^step one: /,
     });

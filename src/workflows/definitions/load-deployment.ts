@@ -7,11 +7,18 @@ import { trustDomainOf } from '#runner/trust-domain.ts';
 import type { DeploymentContext } from '#sources/deployment.ts';
 import { soonest } from '#sources/open-accounts.ts';
 import type { Db, Store } from '#storage/store.ts';
-import { makeRedactor } from '#vault/redact.ts';
+import type { OpenVariables } from '#user-data/variables/variables.ts';
+import { bothRedactors, makeRedactor } from '#vault/redact.ts';
 import { loadStep, type OpenedStep } from './load-step.ts';
 import { type LoadedDeployment, packagesOf } from './loaded-deployment.ts';
 import type { WorkflowDefinition } from './workflow-definition.ts';
 import { deploymentAccounts, deploymentStamp, findDeployment, findWorkflow } from './workflow-store.ts';
+
+/** Functions of other parts that deployments need. */
+export interface WorkflowContext extends Pick<DeploymentContext, 'credentials' | 'sealer'> {
+  /** The variables of workflows of an owner in this project (null: in none). Throws as `loadDeployment` does. */
+  variables(ownerId: string, projectId: string | null): Promise<OpenVariables>;
+}
 
 /**
  * Everything needed to run a deployment. Throws `not_found` when it, its workflow, or an account of a step is gone
@@ -20,7 +27,7 @@ import { deploymentAccounts, deploymentStamp, findDeployment, findWorkflow } fro
 export async function loadDeployment(
   db: Db,
   deploymentId: string,
-  context: Pick<DeploymentContext, 'credentials' | 'sealer'>,
+  context: WorkflowContext,
 ): Promise<LoadedDeployment> {
   const deployment = await findDeployment(db, deploymentId);
   if (deployment === undefined) throw gone('deployment', deploymentId);
@@ -45,8 +52,11 @@ export async function loadDeployment(
     );
   }
   const steps = opened.map(({ step }) => step);
-  // Code cannot change under this id; credentials can.
-  const digest = createHash('sha256').update(JSON.stringify(steps.map(({ props }) => props)));
+  // Code cannot change under this id; credentials and variables can.
+  const variables = await context.variables(ownerId, workflow.project_id);
+  const digest = createHash('sha256')
+    .update(JSON.stringify(steps.map(({ props }) => props)))
+    .update(variables.digest);
   return {
     id: deploymentId,
     workflowId: workflow.id,
@@ -60,7 +70,8 @@ export async function loadDeployment(
     trustDomain: trustDomainOf(ownerId, accountOwners),
     accountIds: [...new Set(opened.flatMap(({ accountIds }) => accountIds))],
     revision: `${deployment.number}-${digest.digest('hex').slice(0, 16)}`,
-    redact: makeRedactor(opened.flatMap(({ secrets }) => secrets)),
+    variables,
+    redact: bothRedactors(makeRedactor(opened.flatMap(({ secrets }) => secrets)), variables.redact),
   };
 }
 
@@ -95,7 +106,7 @@ interface Held {
 export class Deployments {
   readonly #store: Pick<Store, 'isShared' | 'read'>;
   readonly #clock: Clock;
-  readonly #context: Pick<DeploymentContext, 'credentials' | 'sealer'>;
+  readonly #context: WorkflowContext;
   /** In the order of their use. */
   readonly #held = new Map<string, Held>();
   readonly #sweeper: NodeJS.Timeout;
@@ -103,7 +114,7 @@ export class Deployments {
   constructor(options: {
     store: Pick<Store, 'isShared' | 'read'>;
     clock: Clock;
-    context: Pick<DeploymentContext, 'credentials' | 'sealer'>;
+    context: WorkflowContext;
   }) {
     this.#store = options.store;
     this.#clock = options.clock;
@@ -132,6 +143,11 @@ export class Deployments {
   /** The workflow was renamed or removed. */
   forgetWorkflow(workflowId: string): void {
     this.#forgetWhere((deployment) => deployment.workflowId === workflowId);
+  }
+
+  /** Variables of the owner changed: runs that begin from now on get the new ones. */
+  forgetOwner(ownerId: string): void {
+    this.#forgetWhere((deployment) => deployment.ownerId === ownerId);
   }
 
   /** Credentials changed: runs that continue from now on get the new ones. */
@@ -163,7 +179,7 @@ export class Deployments {
   }
 
   /**
-   * Another process may have changed an account or the name since. A deployment that was never compared is loaded again once: what it
+   * Another process may have changed an account, a variable or the name since. A deployment that was never compared is loaded again once: what it
    * depends on is known only when it is loaded, and may have changed in between.
    */
   #check(deploymentId: string, held: Held, nowMs: number): Promise<LoadedDeployment> {

@@ -1,6 +1,7 @@
 import type { PropDefinition } from '#components/component-shape.ts';
 import { distinctPackages } from '#runner/loadable-packages.ts';
 import type { Bundle, BundlePackages } from '#runner/runner.ts';
+import type { OpenVariables } from '#user-data/variables/variables.ts';
 import type { WorkflowSettings } from './workflow-definition.ts';
 
 /** Everything needed to run a deployment, loaded once and kept while it is in use. Made by load-deployment.ts. */
@@ -20,9 +21,11 @@ export interface LoadedDeployment {
   accountIds: string[];
   /** The time (epoch ms) from which credentials must be read again; null: they are valid until they are changed. */
   freshUntilMs: number | null;
-  /** Names this state of code, props and credentials: code is evaluated again for another one. */
+  /** The variables in its `process.env`: never stored, never logged. */
+  variables: OpenVariables;
+  /** Names this state of code, props, credentials and variables: code is evaluated again for another one. */
   revision: string;
-  /** Replaces known secret values (credentials, secret props) in whatever leaves a run. */
+  /** Replaces known secret values (credentials, secret props, secret variables) in whatever leaves a run. */
   redact: (text: string) => string;
 }
 

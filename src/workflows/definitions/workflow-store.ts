@@ -12,6 +12,8 @@ import type {
   DeploymentTable,
   WorkflowTable,
 } from '#storage/tables/workflow-tables.ts';
+import { variablesStamp } from '#user-data/variables/variable-store.ts';
+import type { LoadedDeployment } from './loaded-deployment.ts';
 import type { WorkflowDefinition } from './workflow-definition.ts';
 
 const workflowColumns = [
@@ -234,14 +236,15 @@ export async function nextDeploymentNumber(tx: Tx, workflowId: string): Promise<
  */
 export async function deploymentStamp(
   db: Db,
-  deployment: { id: string; workflowId: string; accountIds: readonly string[] },
+  deployment: Pick<LoadedDeployment, 'id' | 'workflowId' | 'ownerId' | 'projectId' | 'accountIds'>,
 ): Promise<string> {
   const workflow = await db
     .selectFrom('workflows')
     .select('updated_at_ms')
     .where('id', '=', deployment.workflowId)
     .executeTakeFirst();
-  if (deployment.accountIds.length === 0) return JSON.stringify([workflow?.updated_at_ms]);
+  const variables = await variablesStamp(db, deployment.ownerId, deployment.projectId);
+  if (deployment.accountIds.length === 0) return JSON.stringify([workflow?.updated_at_ms, variables]);
   const accounts = await db
     .selectFrom('accounts')
     .select(['id', 'version'])
@@ -250,6 +253,7 @@ export async function deploymentStamp(
     .execute();
   return JSON.stringify([
     workflow?.updated_at_ms,
+    variables,
     accounts.map((row) => [row.id, row.version]),
     (await deploymentAccounts(db, deployment.id)).map((row) => row.account_id),
   ]);

@@ -3,6 +3,7 @@ import type { JobPayloads } from '#jobs/job-kinds.ts';
 import type { JobHandler } from '#jobs/job-registry.ts';
 import { type LeasedJob, settleJobs } from '#jobs/job-store.ts';
 import type { Store } from '#storage/store.ts';
+import { deleteTestEventsOf } from '#workflows/definitions/test-event-store.ts';
 import { deleteDeploymentsOf } from '#workflows/definitions/workflow-store.ts';
 import { deleteRunsOf } from './forget-run-store.ts';
 
@@ -19,6 +20,7 @@ export function deleteWorkflowHandler({ store, node }: { store: Store; node: str
         done = await store.transaction(async (tx) => {
           if (!(await deleteRunsOf(tx, workflow_id, batchRuns))) return false;
           if (!(await removeKeysOf(tx, workflow_id, batchKeys))) return false;
+          await deleteTestEventsOf(tx, workflow_id);
           await deleteDeploymentsOf(tx, workflow_id);
           await settleJobs(store, tx, { node, jobs: [job] });
           return true;

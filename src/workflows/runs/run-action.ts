@@ -10,17 +10,18 @@ import { addUsage } from '#metering/usage-store.ts';
 import type { ComponentOwner, ComponentResolver } from '#registry/resolve-component.ts';
 import type { HttpReply, LogLine } from '#runner/call-outcome.ts';
 import type { Runner } from '#runner/runner.ts';
-import type { DeploymentContext } from '#sources/deployment.ts';
 import type { Store } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
 import type { SendKind } from '#storage/tables/workflow-tables.ts';
-import { makeRedactor } from '#vault/redact.ts';
+import type { OpenVariables } from '#user-data/variables/variables.ts';
+import { bothRedactors, makeRedactor } from '#vault/redact.ts';
 import {
   refuseMasked,
   requireRunnable,
   StepConfigurer,
   type StepSubject,
 } from '#workflows/definitions/configure-step.ts';
+import type { WorkflowContext } from '#workflows/definitions/load-deployment.ts';
 import type { OpenedStep } from '#workflows/definitions/load-step.ts';
 import { type LoadedDeployment, packagesOf } from '#workflows/definitions/loaded-deployment.ts';
 import { defaultWorkflowSettings } from '#workflows/definitions/workflow-definition.ts';
@@ -77,7 +78,7 @@ export interface ActionRunnerOptions {
   steps: StepRunner;
   runner: Pick<Runner, 'call' | 'forget'>;
   sends: Pick<RunSends, 'sendNow'>;
-  context: Pick<DeploymentContext, 'credentials' | 'sealer'>;
+  context: WorkflowContext;
   /** Throws CallerError `quota_exceeded`. */
   admit: (ownerId: string) => void;
   platformVersion: string;
@@ -185,11 +186,11 @@ export class ActionRunner {
     };
     try {
       const configured = await configurer.configure(subject);
-      const deployment = deploymentOf(
-        ownerId,
-        await configurer.open(subject, configured, component.id),
+      const deployment = deploymentOf(ownerId, {
+        opened: await configurer.open(subject, configured, component.id),
+        variables: await context.variables(ownerId, null),
         timeoutSeconds,
-      );
+      });
       const live = detachedRun(
         { workflowId: '', ownerId, deploymentId: '', event: '{}' },
         { deployment, nowMs: clock.now(), platformVersion, isTest: false },
@@ -249,7 +250,11 @@ async function endOrTimeout(ended: Promise<unknown>, ms: number): Promise<void> 
 }
 
 /** A deployment of no workflow, for one call. */
-function deploymentOf(ownerId: string, opened: OpenedStep, timeoutSeconds: number | null): LoadedDeployment {
+function deploymentOf(
+  ownerId: string,
+  made: { opened: OpenedStep; variables: OpenVariables; timeoutSeconds: number | null },
+): LoadedDeployment {
+  const { opened, variables, timeoutSeconds } = made;
   return {
     id: newId('d'),
     workflowId: '',
@@ -263,7 +268,8 @@ function deploymentOf(ownerId: string, opened: OpenedStep, timeoutSeconds: numbe
     accountIds: opened.accountIds,
     freshUntilMs: opened.freshUntilMs,
     revision: '1',
-    redact: makeRedactor(opened.secrets),
+    variables,
+    redact: bothRedactors(makeRedactor(opened.secrets), variables.redact),
   };
 }
 

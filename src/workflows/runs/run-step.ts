@@ -107,6 +107,7 @@ export class StepRunner {
           revision: deployment.revision,
           call: this.#stepCall(live, position),
           props: step.props,
+          variables: deployment.variables.values,
           ...(step.dynamicProps === undefined ? {} : { dynamicProps: step.dynamicProps }),
           db: step.usesDb ? await readComponentDb(db, step.id) : {},
           deadlineMs: stepSeconds(live) * 1000,
@@ -170,7 +171,9 @@ function resultOf(
   const what = live.isAction ? 'the action' : `step ${step.namespace}`;
   const effects = outcome.step;
   const exports = redact(effects?.exports ?? '{}');
-  const logs = redact(JSON.stringify(logLines(outcome, times.endedAtMs)));
+  // Only the messages: a secret such as `info` must not change the level of a line.
+  const lines = logLines(outcome, times.endedAtMs);
+  const logs = JSON.stringify(lines.map((line) => ({ ...line, message: redact(line.message) })));
   const common = {
     input: effects?.input === undefined ? null : redact(effects.input),
     logs,

@@ -15,7 +15,7 @@ export function triggerHostCalls(options: {
   db: Db;
   starter: () => RunStarter;
 }): (live: LiveRun, ask: HostCall) => Promise<HostCallAnswer> {
-  return async ({ run }, ask) => {
+  return async ({ run, deployment }, ask) => {
     const id = ask.header.workflow_id;
     // PostgreSQL refuses a text with a NUL.
     const workflow =
@@ -29,7 +29,8 @@ export function triggerHostCalls(options: {
       // An action that is run by itself is no emitter: a call of the API triggers.
       emitterId: run.workflow_id === '' ? null : run.workflow_id,
       sourceType: 'WORKFLOW',
-      event: ask.body.length === 0 ? 'null' : payloadText(ask.body),
+      // The event is stored with the other run.
+      event: ask.body.length === 0 ? 'null' : deployment.redact(payloadText(ask.body)),
       hops: run.hops + 1,
       traceId: run.trace_id,
     });

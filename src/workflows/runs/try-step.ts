@@ -8,7 +8,7 @@ import type { Runner } from '#runner/runner.ts';
 import type { DeploymentContext } from '#sources/deployment.ts';
 import type { Store } from '#storage/store.ts';
 import type { WorkflowTable } from '#storage/tables/workflow-tables.ts';
-import { makeRedactor } from '#vault/redact.ts';
+import { bothRedactors, makeRedactor } from '#vault/redact.ts';
 import type { WorkflowDeployer } from '#workflows/definitions/deploy-workflow.ts';
 import type { Deployments } from '#workflows/definitions/load-deployment.ts';
 import { loadStep } from '#workflows/definitions/load-step.ts';
@@ -126,7 +126,7 @@ export class StepTrier {
       accountIds: opened.accountIds,
       freshUntilMs: opened.freshUntilMs,
       revision: '1',
-      redact: makeRedactor(opened.secrets),
+      redact: bothRedactors(makeRedactor(opened.secrets), deployed.variables.redact),
     };
   }
 

@@ -1,0 +1,190 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import {
+  componentWith,
+  exportsOf,
+  type RunnerFixture,
+  requestFor,
+  resultOf,
+  startRunnerFixture,
+  stepCall,
+  stepRequest,
+} from '../../test/support/runner-fixture.ts';
+import type { CallOutcome } from './call-outcome.ts';
+import type { CallOptions, CallRequest } from './runner.ts';
+
+let fixture: RunnerFixture;
+before(async () => {
+  fixture = await startRunnerFixture();
+});
+after(() => fixture.close());
+
+/** Runs a step whose deployment has environment variables. */
+let modules = 0;
+function run(
+  request: Partial<CallRequest>,
+  definitions = '{}',
+  body = 'const { $emit, ...own } = this; return own;',
+  options: CallOptions = {},
+): Promise<CallOutcome> {
+  modules += 1;
+  const source = `const loaded = process.env.A;
+    module.exports = { props: ${definitions}, async run({ steps, $ }) { ${body} } };`;
+  return fixture.runner.call(
+    stepRequest(source, {
+      deploymentId: `d_${modules}`,
+      ownerId: 'u_variables',
+      module: `c_${modules}`,
+      ...request,
+    }),
+    options,
+  );
+}
+
+const levels = ({ logs }: CallOutcome) => logs.map(({ level, message }) => [level, message]);
+
+test('code finds them when it is loaded and when it runs, however it asks, and its packages do too', async () => {
+  const outcome = await run(
+    { deploymentId: 'd_code', variables: { A: 'a', B: 'b\nö', constructor: 'c' } },
+    '{}',
+    `const { env } = require('node:process');
+     return [loaded, process.env.B, process.env['constructor'], env.A, 'A' in env, { ...env }.B,
+       Object.keys(process.env).includes('A'), process.env.C, await new Promise((r) => setImmediate(() => r(process.env.A)))];`,
+  );
+  assert.deepEqual(
+    exportsOf(outcome).$return_value,
+    ['a', 'b\nö', 'c', 'a', true, 'b\nö', true, undefined, 'a'].map((v) => v ?? null),
+  );
+  assert.deepEqual(outcome.logs, []);
+});
+
+test('another revision finds the new ones, while a call of the one before keeps its own', async () => {
+  const ask = (revision: number, A: string, body: string, options?: CallOptions) =>
+    run({ deploymentId: 'd_changed', revision, variables: { A } }, '{}', body, options);
+  const [asked, answer] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const waiting = ask(1, 'old', "await $.flow.trigger('p_2'); return [loaded, process.env.A];", {
+    onHostCall: async () => {
+      asked.resolve();
+      await answer.promise;
+      return { header: {} };
+    },
+  });
+  await asked.promise;
+  const next = await ask(2, 'new', 'return [loaded, process.env.A];');
+  assert.deepEqual(exportsOf(next).$return_value, ['new', 'new']);
+  answer.resolve();
+  assert.deepEqual(exportsOf(await waiting).$return_value, ['old', 'old']);
+});
+
+test('neither a source nor another workflow in the same process has them', async () => {
+  const own = 'return Object.keys(process.env);';
+  await run(
+    { deploymentId: 'd_one', variables: { A: 'a', ONLY: 'x' } },
+    '{}',
+    'process.env.LATER = 1; return 1;',
+  );
+  const other = exportsOf(await run({ deploymentId: 'd_two', variables: { TWO: '2' } }, '{}', own))
+    .$return_value as string[];
+  assert.deepEqual(
+    ['A', 'ONLY', 'LATER', 'TWO'].map((name) => other.includes(name)),
+    [false, false, false, true],
+  );
+  // A source has none, whatever the request says.
+  const source = await fixture.runner.call(
+    requestFor(componentWith(own), {
+      deploymentId: 'dc_variables',
+      ownerId: 'u_variables',
+      variables: { A: 'a' },
+    }),
+  );
+  const names = resultOf(source) as string[];
+  assert.ok(names.includes('PD_COMPONENT') && !names.includes('A'), String(names));
+  assert.equal(fixture.runner.stats().warm, 1, 'all in one process');
+});
+
+test('expressions find them', async () => {
+  const variables = { BASE: 'https://x.example', N: '3' };
+  const outcome = await run(
+    {
+      variables,
+      props: {
+        url: '{{process.env.BASE}}/a',
+        n: '{{Number(process.env.N) + 1}}',
+        all: '{{process.env["N"]}}',
+      },
+    },
+    `{ url: 'string', n: 'integer', all: 'any' }`,
+  );
+  assert.deepEqual(exportsOf(outcome).$return_value, { url: 'https://x.example/a', n: 4, all: '3' });
+  assert.deepEqual(outcome.logs, []);
+});
+
+test('one that is not set is a warning of the step, and an error where the prop is required', async () => {
+  const optional = await run(
+    { variables: { SET: 's' }, props: { note: 'hi {{process.env.NOBODY}}', tag: '{{process.env.NOTHING}}' } },
+    `{ note: { type: 'string', optional: true }, tag: { type: 'string', default: 'd' } }`,
+  );
+  assert.deepEqual(exportsOf(optional).$return_value, { note: 'hi ', tag: 'd' });
+  assert.deepEqual(levels(optional), [
+    ['warn', 'prop note: the environment variable NOBODY is not set'],
+    ['warn', 'prop tag: the environment variable NOTHING is not set'],
+  ]);
+  const required = (value: unknown) => run({ props: { v: value } }, `{ v: 'any' }`);
+  for (const value of [
+    '{{process.env.NOBODY}}',
+    'x {{ process.env.NOBODY }}',
+    { deep: ['{{process.env.NOBODY}}'] },
+  ]) {
+    const outcome = await required(value);
+    assert.equal(outcome.status, 'threw');
+    assert.equal(outcome.error?.name, 'ExpressionError');
+    assert.equal(
+      outcome.error?.message,
+      'prop v: the environment variable NOBODY is not set, and the prop is required',
+    );
+  }
+  assert.match(
+    (await required('{{process.env.NOBODY.trim()}}')).error?.message ?? '',
+    /Cannot read properties of undefined .* \(not set: NOBODY\)$/,
+  );
+});
+
+test('an expression that says what holds without a variable needs none', async () => {
+  const props = {
+    a: '{{process.env.NOBODY ?? "fallback"}}',
+    b: '{{process.env["NOBODY"] || 1}}',
+    c: '{{process.env.NOBODY ? 1 : 2}}',
+    d: '{{"NOBODY" in process.env}}',
+    e: '{{!process.env.NOBODY}}',
+    f: '{{(process.env.NOBODY) === undefined}}',
+  };
+  const outcome = await run({ props }, `{ a: 'any', b: 'any', c: 'any', d: 'any', e: 'any', f: 'any' }`);
+  assert.deepEqual(exportsOf(outcome).$return_value, {
+    a: 'fallback',
+    b: 1,
+    c: 2,
+    d: false,
+    e: true,
+    f: true,
+  });
+  assert.deepEqual(outcome.logs, []);
+  const half = await run(
+    { props: { a: '{{process.env.NOBODY || process.env.NEITHER}}' } },
+    `{ a: { type: 'any', optional: true } }`,
+  );
+  assert.deepEqual(levels(half), [['warn', 'prop a: the environment variable NEITHER is not set']]);
+});
+
+test('what code reads while it runs is its own matter, also of an action that is run by itself', async () => {
+  const outcome = await run(
+    {
+      variables: { A: 'a' },
+      props: { text: '{{process.env.A}}' },
+      call: stepCall({ byItself: true }),
+    },
+    `{ text: 'string' }`,
+    'return [this.text, process.env.A, process.env.NOBODY];',
+  );
+  assert.deepEqual(exportsOf(outcome).$return_value, ['{{process.env.A}}', 'a', null]);
+  assert.deepEqual(outcome.logs, []);
+});
