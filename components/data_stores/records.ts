@@ -43,7 +43,7 @@ export const ttlProp = {
   type: 'integer',
   label: 'Time to live',
   description:
-    'Seconds until the record expires, such as 3600 for an hour. Without a value it stays until it is deleted',
+    'How many seconds the record is kept, such as 600. Without a value, or with 0, it is kept until it is deleted',
   min: 0,
   optional: true,
 } as const;
@@ -52,7 +52,7 @@ export const ttlProp = {
 export const createProps = {
   addRecordIfNotFound: {
     type: 'string',
-    label: 'Create the record if the key is not found',
+    label: 'Create if missing',
     description: 'Whether a record with the value below is created when there is none',
     options: ['Yes', 'No'],
     default: 'No',

@@ -14,13 +14,13 @@ export interface FilterAction {
 export const filterProps = {
   messageOnContinue: {
     type: 'string',
-    label: 'Reason for continuing',
+    label: 'Message when it continues',
     description: 'What the step returns when the workflow continues',
     optional: true,
   },
   messageOnEnd: {
     type: 'string',
-    label: 'Reason for ending',
+    label: 'Message when it ends',
     description: 'What the run shows as the reason when the workflow ends here',
     optional: true,
   },
@@ -38,14 +38,14 @@ export const filterProps = {
   },
   secondValue: {
     type: 'any',
-    label: 'Second value',
+    label: 'Compared with',
     description:
       'What the value is compared with, such as `paid`. For conditions of arrays the array, and for conditions of objects the key. Conditions about one value do not use it',
     optional: true,
   },
   caseSensitive: {
     type: 'boolean',
-    label: 'Case sensitive',
+    label: 'Match case',
     description: 'Whether `A` and `a` differ when texts are compared',
     default: false,
     optional: true,

@@ -3,7 +3,7 @@ import { type RecordAction, storeProp } from '../records.ts';
 
 export default {
   key: 'data_stores-delete-all-records',
-  name: 'Delete all records',
+  name: 'Empty a data store',
   version: '0.0.1',
   description:
     'Deletes every record of a data store. The store itself stays. Example: empty a store of caches each night',

@@ -3,7 +3,7 @@ import { count, type RecordAction, storeProp } from '../records.ts';
 
 export default {
   key: 'data_stores-list-keys',
-  name: 'List keys',
+  name: 'Get all keys',
   version: '0.0.1',
   description:
     'Returns the keys of all records of a data store, in their order. Example: `["name", "orders"]`',

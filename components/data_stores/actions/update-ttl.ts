@@ -28,7 +28,7 @@ export default {
     ttl: {
       ...ttlProp,
       description:
-        'Seconds until the record expires, such as 3600 for an hour. 0 or no value: it does not expire any more',
+        'How many seconds the record is kept, such as 600. With 0, or without a value, it does not expire any more',
     },
   },
   async run(this: RecordAction & { ttlOption?: string }, { $ }: { $: Step }) {

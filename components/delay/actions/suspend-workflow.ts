@@ -3,7 +3,7 @@ import { type DurationAction, durationMs, durationUnit } from '../delay-duration
 
 export default {
   key: 'delay-suspend-workflow',
-  name: 'Suspend the workflow until it is resumed',
+  name: 'Wait for a request',
   version: '0.0.1',
   description:
     'Waits for a request to its resume URL, and cancels the run if none comes in time. The next steps read the request as `$resume_data` of this step. Example: 24 `Hours` for an approval',

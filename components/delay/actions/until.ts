@@ -3,7 +3,7 @@ import { msUntil } from '../delay-duration.ts';
 
 export default {
   key: 'delay-until',
-  name: 'Delay the workflow until a time',
+  name: 'Wait until a time',
   version: '0.0.1',
   description:
     'Waits until a date and time, at most a year ahead, before the next step. A time that has passed does not wait. Example: `2027-01-31T09:00:00` in `Europe/Berlin`',

@@ -3,7 +3,7 @@ import { type DurationAction, durationMs, durationUnit } from '../delay-duration
 
 export default {
   key: 'delay-workflow-delay',
-  name: 'Delay the workflow',
+  name: 'Wait for a duration',
   version: '0.0.1',
   description:
     'Waits for a duration, up to a year, before the next step. Returns URLs that end the wait early or cancel the run. Example: 3 `Days` before a reminder is sent',

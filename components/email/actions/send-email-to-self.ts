@@ -6,7 +6,7 @@ const attachmentBytesMax = 3_000_000;
 
 export default {
   key: 'email-send-email-to-self',
-  name: 'Send yourself an email',
+  name: 'Send an email to yourself',
   version: '0.0.1',
   description:
     'Sends an email to the user who created the workflow, when the run has ended. The operator sets the mail server. Example: subject `New order`, text `{{steps.trigger.event.body.total}}`',
