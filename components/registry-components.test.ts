@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
 import { globSync } from 'node:fs';
+import { isBuiltin } from 'node:module';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { projectFiles, readCode, readProjectFile } from '../test/support/project-files.ts';
+import { importedSpecifiers } from '../test/support/source-text.ts';
 
 /** Every component of the registry, by its path `<app>/<kind>s/<name>.ts`. */
 const paths = globSync('*/{sources,actions}/*.ts', { cwd: import.meta.dirname }).filter(
@@ -11,6 +14,9 @@ const paths = globSync('*/{sources,actions}/*.ts', { cwd: import.meta.dirname })
 test('the registry has the components that are promised', () => {
   const keys = paths.map((path) => path.replace(/^(.*)\/(?:sources|actions)\/(.*)\.ts$/, '$1-$2')).sort();
   assert.deepEqual(keys, [
+    'crypto-generate-uuid',
+    'crypto-hash',
+    'crypto-hmac',
     'csv-create',
     'csv-parse',
     'data_stores-add-update-multiple-records',
@@ -32,6 +38,10 @@ test('the registry has the components that are promised', () => {
     'delay-until',
     'delay-workflow-delay',
     'email-send-email-to-self',
+    'encoding-base64-decode',
+    'encoding-base64-encode',
+    'encoding-compress',
+    'encoding-decompress',
     'filter-continue-based-on-condition',
     'filter-end-based-on-condition',
     'formatting-add-subtract-time',
@@ -66,6 +76,11 @@ test('the registry has the components that are promised', () => {
     'http-return-http-response',
     'json-transform',
     'json-validate',
+    'list-aggregate',
+    'list-filter',
+    'list-remove-duplicates',
+    'list-sort',
+    'list-split-into-batches',
     'number-generate-random',
     'number-parse',
     'number-round',
@@ -74,9 +89,23 @@ test('the registry has the components that are promised', () => {
     'schedule-cron-schedule',
     'schedule-custom-interval',
     'smtp-send-email',
+    'text-render-template',
+    'text-truncate',
     'xml-create',
     'xml-parse',
   ]);
+});
+
+test('every package that a component imports is a dependency of the service, which an npm registry is not asked for', () => {
+  const { dependencies } = JSON.parse(readProjectFile('package.json')) as { dependencies: object };
+  const missing = projectFiles()
+    .filter((file) => file.startsWith('components/') && file.endsWith('.ts') && !file.endsWith('.test.ts'))
+    .flatMap((file) => importedSpecifiers(readCode(file)).map((specifier) => ({ file, specifier })))
+    .filter(({ specifier }) => !specifier.startsWith('.') && !isBuiltin(specifier))
+    .filter(
+      ({ specifier }) => !Object.hasOwn(dependencies, /^(?:@[^/]+\/)?[^/]+/.exec(specifier)?.[0] ?? ''),
+    );
+  assert.deepEqual(missing, []);
 });
 
 for (const path of paths.filter((path) => path.includes('/actions/'))) {
