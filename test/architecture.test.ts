@@ -362,7 +362,9 @@ describe('names', () => {
       .filter(
         (file) =>
           !kebab.test(basename(file)) ||
+          // The folder of an app has its slug as its name.
           dirname(file)
+            .replace(/^components\/[a-z0-9]+(?:_[a-z0-9]+)*/, 'components')
             .split('/')
             .some((part) => !/^[a-z0-9]+([-.][a-z0-9]+)*$/.test(part)),
       );

@@ -24,6 +24,12 @@ const expectations: readonly (readonly [query: string, address: string])[] = [
   ['idempotency-key', '/docs/how-it-works/idempotency'],
   ['extract phone number', '/docs/reference/components#formatting-extract-phone-number'],
   ['trim whitespace', '/docs/reference/components#formatting-trim-whitespace'],
+  ['http-custom-request', '/docs/reference/components#http-custom-request'],
+  ['return http response', '/docs/reference/components#http-return-http-response'],
+  ['filter condition', '/docs/reference/components#filter-continue-based-on-condition'],
+  ['delay until', '/docs/reference/components#delay-until'],
+  ['smtp', '/docs/reference/components#smtp-send-email'],
+  ['increment value', '/docs/reference/components#data_stores-increment-value'],
   ['validate json', '/docs/reference/components#json-validate'],
 ];
 

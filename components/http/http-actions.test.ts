@@ -124,6 +124,8 @@ test('a response is saved to a file as it is, and sent again from there', async 
     size: pdf.length,
     content_type: 'application/pdf',
   });
+  const json = await request('http-get-request', {}, { saveTo: '/tmp/answer.json' });
+  assert.equal((json.ret as { size: number }).size, '{"ok":true}'.length, 'JSON too');
   const asBody = await request('http-put-request', {
     body: { mode: 'file', file: '/tmp/in/report.pdf', contentType: 'application/pdf' },
   });
@@ -175,9 +177,13 @@ test('http-return-http-response responds with status, headers and a body of text
   assert.equal(text.exports.$summary, 'Responded with status 202');
   const json = await actions.run('http-return-http-response', { resBody: { photos: [1] } });
   assert.deepEqual([json.reply?.status, json.reply?.body], [200, '{"photos":[1]}']);
-  const wrong = await actions.run('http-return-http-response', { resStatusCode: 'abc' });
-  assert.deepEqual(wrong.error, {
-    name: 'ConfigurationError',
-    message: 'resStatusCode: found "abc", expected an integer from 200 to 599',
-  });
+  for (const resStatusCode of ['abc', 100, 600, 200.5]) {
+    const { error, reply } = await actions.run('http-return-http-response', { resStatusCode });
+    assert.equal(error?.name, 'ConfigurationError');
+    assert.equal(
+      error?.message,
+      `resStatusCode: found ${JSON.stringify(resStatusCode)}, expected an integer from 200 to 599`,
+    );
+    assert.equal(reply, undefined);
+  }
 });

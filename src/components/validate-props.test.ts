@@ -37,12 +37,17 @@ test('JSON text stands for the object or array that it is, and any value may be 
     { name: 'row', type: 'object', optional: true },
     { name: 'names', type: 'string[]', optional: true },
     { name: 'free', type: 'any', optional: true },
+    { name: 'request', type: 'http_request', optional: true },
   ];
   const kept = (values: object, expressions = false) =>
     validateProps(structured, { ...values }, { unknown: 'refuse', expressions });
   assert.deepEqual(kept({ row: ' {"id": 1, "note": "{{x}}"}' }), { row: { id: 1, note: '{{x}}' } });
   assert.deepEqual(kept({ row: '[{"id": 1}]', names: '["a"]' }), { row: [{ id: 1 }], names: ['a'] });
   assert.deepEqual(kept({ free: '{"id": 1}' }), { free: '{"id": 1}' });
+  assert.deepEqual(kept({ request: '{"url": "{{x}}"}' }), { request: { url: '{{x}}' } });
+  assert.deepEqual(kept({ request: '{{steps.a.request}}' }, true), { request: '{{steps.a.request}}' });
+  for (const request of ['https://x.example', '[{"url": "https://x.example"}]', 7])
+    assert.throws(() => kept({ request }), /configured_props\.request: expected an object with the url/);
   const later = { row: '{"id": {{steps.a.n}}}', names: '[{{steps.a.names}}]' };
   assert.deepEqual(kept(later, true), later, 'it is JSON only when its expressions are evaluated');
   for (const row of ['{"id": {{steps.a.n}}}', '{"id": 1', 'id 1', '"id"', '', '[1] and more'])

@@ -142,7 +142,7 @@ function checkedValue(definition: PropDefinition, given: unknown, expressions: b
 
 /** Types whose values are objects or arrays. `any` is not among them: of that a text is a value like others. */
 function isStructured(type: string): boolean {
-  return type === 'object' || type.endsWith('[]');
+  return type === 'object' || type === 'http_request' || type.endsWith('[]');
 }
 
 /** The object or array that a JSON text holds; undefined when it is JSON of neither. */
@@ -190,6 +190,9 @@ function checkItem(definition: PropDefinition, type: string, value: unknown, nam
       break;
     case 'object':
       expect(typeof value === 'object', 'an object, or JSON text of one');
+      break;
+    case 'http_request':
+      expect(isRecord(value), 'an object with the url of the request, or JSON text of one');
       break;
     case 'app':
       expect(

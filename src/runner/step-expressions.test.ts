@@ -160,6 +160,26 @@ test('expressions in the default of a prop are evaluated where the default is us
   ]);
 });
 
+test('a request may be the value of an expression, or JSON text with expressions', async () => {
+  const texts: [text: string, url: string][] = [
+    ['{{({ url: "http://x.example/" + event.n, body: "{{1}}" })}}', 'http://x.example/3'],
+    [
+      '{"url": "http://x.example/{{event.n}}", "body": {{JSON.stringify("{{" + "1}}")}}}',
+      'http://x.example/3',
+    ],
+    ['{{event.none}}', 'http://y.example/3'],
+  ];
+  for (const [text, url] of texts) {
+    const outcome = await run(
+      { request: text },
+      `{ request: { type: 'http_request', default: { method: 'PUT', url: 'http://y.example/{{event.n}}', body: '{{1}}' } } }`,
+      'const { url, method, body } = this.request; return [url, method, body];',
+    );
+    const body = text === '{{event.none}}' ? 1 : '{{1}}';
+    assert.deepEqual(exportsOf(outcome).$return_value, [url, 'PUT', body], text);
+  }
+});
+
 test('the input reports the props that the step got, without secrets and large values', async () => {
   const outcome = await run(
     {

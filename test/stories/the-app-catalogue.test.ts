@@ -80,7 +80,7 @@ forEachSharedService((fixture) => {
     assert.deepEqual((await slugs('has_triggers=1')).sort(), ['http', 'rss', 'schedule']);
     const withComponents = await slugs('has_components=true');
     const withActions = await slugs('has_actions=1');
-    for (const slug of ['http', 'formatting', 'json'])
+    for (const slug of ['http', 'data_stores', 'filter', 'delay', 'formatting', 'json'])
       assert.ok(withComponents.includes(slug) && withActions.includes(slug), slug);
     assert.ok(withComponents.includes('schedule') && !withActions.includes('schedule'));
     assert.ok(!withComponents.includes('slack'));

@@ -29,8 +29,9 @@ export interface ActionFixture {
 }
 
 /** All actions of a fixture share one process. */
-export async function startActionFixture(): Promise<ActionFixture> {
+export async function startActionFixture(options: { extraCa?: string } = {}): Promise<ActionFixture> {
   const fixture = await startRunnerFixture({
+    ...options,
     policy: new AddressPolicy({ allow: ['public', 'local'], deny: () => [] }),
   });
   const bundles = new Map<string, Promise<string>>();

@@ -10,10 +10,10 @@ interface ResponseAction {
 
 export default {
   key: 'http-return-http-response',
-  name: 'Return an HTTP response',
+  name: 'Respond to the HTTP request',
   version: '0.0.1',
   description:
-    'Responds to the request that started the workflow. The HTTP trigger needs a custom response. Example: status 200 and the body `{"photos": "{{steps.get_photos.$return_value}}"}`',
+    'Returns an HTTP response to the request that started the workflow. The HTTP trigger needs a custom response. Example: status 200 and the body `{"photos": "{{steps.get_photos.$return_value}}"}`',
   type: 'action',
   props: {
     resStatusCode: {

@@ -30,13 +30,19 @@ const evaluateType: Record<string, Evaluate> = {
   sql: (value, name, definition, scope) =>
     sqlValue(value, definition.auth, (expression) => evaluateExpression(expression, name, scope)),
   // Fields that the value does not set come from the default.
-  http_request: (value, name, definition, scope) =>
-    evaluateValue({ ...asObject(definition.default), ...asObject(value) }, name, scope),
+  http_request: (value, name, definition, scope) => {
+    const byDefault = asObject(definition.default);
+    if (typeof value !== 'string') return evaluateValue({ ...byDefault, ...asObject(value) }, name, scope);
+    // The result of an expression is not evaluated again: it may be data with braces in it.
+    const given = asObject(evaluatePlain(value, name, definition, scope));
+    const rest = Object.entries(byDefault).filter(([field]) => !Object.hasOwn(given, field));
+    return { ...asObject(evaluateValue(Object.fromEntries(rest), name, scope)), ...given };
+  },
 };
 
 const evaluatePlain: Evaluate = (value, name, { type }, scope) => {
   const evaluated = evaluateValue(value, name, scope);
-  const isStructured = type === 'object' || type.endsWith('[]');
+  const isStructured = type === 'object' || type === 'http_request' || type.endsWith('[]');
   // The value of a single expression keeps its type.
   const isText = typeof value === 'string' && typeof evaluated === 'string' && !isOneExpression(value);
   return isStructured && isText ? parseText(evaluated, name) : evaluated;
