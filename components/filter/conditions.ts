@@ -56,7 +56,7 @@ export const conditions = {
   KEY_NOT_EXISTS: { label: 'Object: does not have the key', isMet: (compared) => !hasKey(compared) },
 } as const satisfies Record<string, Condition>;
 
-/** Whether the condition with this name is met. Throws a ConfigurationError for values that it cannot compare. */
+/** True when the condition with this name is met. Throws a ConfigurationError for values that it cannot compare. */
 export function isMet(name: string, compared: Compared): boolean {
   if (!Object.hasOwn(conditions, name))
     throw new ConfigurationError(

@@ -58,7 +58,7 @@ describe('the registry in the dashboard', { skip: chromiumSkip() }, () => {
   test('a package is added by the admin, and says which components came with it and which files did not', async () => {
     const page = await dashboard.signedIn('/registry');
     await page.getByText(/^\d+ components$/).waitFor();
-    await page.getByLabel('Search for a component').fill('no such thing');
+    await page.getByLabel('Search for a component').fill('qqzz');
     await page.getByText('No component fits').waitFor();
     await page.getByRole('link', { name: 'Packages' }).click();
     await page.getByText('No packages yet').waitFor();
@@ -179,7 +179,8 @@ describe('the registry in the dashboard', { skip: chromiumSkip() }, () => {
   });
 
   test('an app without components is offered with its package where a step is chosen, and added there by the admin', async () => {
-    const page = await dashboard.signedIn('/workflows/new');
+    const { id } = await done('POST', '/v1/workflows', { settings: { name: 'asks' }, steps: [] });
+    const page = await dashboard.signedIn(`/workflows/${id}/edit`);
     await page.getByRole('button', { name: 'Add a component' }).click();
     const search = page.getByLabel('Search for an action');
     await search.fill('openai');

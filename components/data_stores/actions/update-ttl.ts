@@ -28,7 +28,7 @@ export default {
     ttl: {
       ...ttlProp,
       description:
-        'How many seconds the record is kept, such as 600. With 0, or without a value, it does not expire any more',
+        'How many seconds the record is kept, such as 600. With 0, or without a value, it no longer expires',
     },
   },
   async run(this: RecordAction & { ttlOption?: string }, { $ }: { $: Step }) {
