@@ -107,7 +107,7 @@ testActions(
     ['formatting-extract-phone-number', { input: 'in 2026: +49 30 901820' }, '+49 30 901820'],
     [
       'formatting-extract-phone-number',
-      { input: 'on 12-34, 123-456-7890', format: '((\\([0-9]{3}\\) ?)|[0-9]{3}-)[0-9]{3}-[0-9]{4}' },
+      { input: 'on 12-34, 123-456-7890', format: '(?:\\(\\d{3}\\)\\s?|\\d{3}-)\\d{3}-\\d{4}' },
       '123-456-7890',
     ],
     ['formatting-extract-phone-number', { input: 'x', format: '(' }, /^format: found no regular expression/],

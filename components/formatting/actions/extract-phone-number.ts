@@ -25,9 +25,9 @@ export default {
         { label: 'Any, such as +49 30 901820', value: anyNumber },
         {
           label: 'North American: (123) 456-7890 or 123-456-7890',
-          value: '((\\([0-9]{3}\\) ?)|[0-9]{3}-)[0-9]{3}-[0-9]{4}',
+          value: '(?:\\(\\d{3}\\)\\s?|\\d{3}-)\\d{3}-\\d{4}',
         },
-        { label: 'International: (12) 34-56-78-90', value: '\\([0-9]{2}\\) ?([0-9]{2}-){3}[0-9]{2}' },
+        { label: 'International: (12) 34-56-78-90', value: '\\(\\d{2}\\)\\s?\\d{2}(?:-\\d{2}){3}' },
       ],
     },
   },
