@@ -34,6 +34,7 @@ test('the service starts from top to bottom, and stops from bottom to top', asyn
       'run pruner',
       'data store pruner',
       'file pruner',
+      'variable audit pruner',
       'idempotency key pruner',
       'npm cache pruner',
       'component pruner',
