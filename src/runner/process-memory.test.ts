@@ -28,7 +28,8 @@ test('the CPU time of a process tree includes children that run and children tha
     const pid = child.pid ?? 0;
     const own = processCpuMs(pid) ?? 0;
     const all = processTreeCpuMs(pid) ?? 0;
-    assert.ok(all - own >= 590, `${all} ms of all, ${own} ms of its own`);
+    // Each number is of whole ticks of 10 ms; one child alone would be 300.
+    assert.ok(all - own >= 550, `${all} ms of all, ${own} ms of its own`);
   } finally {
     child.stdin.end();
     await ended;

@@ -14,6 +14,9 @@ export function observeUnset<T>(onUnset: OnUnset, work: () => T): T {
   }
 }
 
+/** Modules of Node read variables of such names themselves, as when a process is to be started. */
+const ofNode = /^NODE_/;
+
 export function reportUnset(name: string): void {
-  observer?.(name);
+  if (!ofNode.test(name)) observer?.(name);
 }
