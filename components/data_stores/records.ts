@@ -62,6 +62,24 @@ export const createProps = {
   ttl: ttlProp,
 } as const;
 
+export const returnTypeProp = {
+  type: 'string',
+  label: 'Return type',
+  description: 'The form of the result',
+  options: [
+    { label: 'Object of keys and values', value: 'object' },
+    { label: 'List of objects with key and value', value: 'array' },
+  ],
+  default: 'object',
+  optional: true,
+} as const;
+
+/** Records in the form that `returnTypeProp` names. */
+export function inForm(records: Record<string, unknown>, returnType: string | undefined): unknown {
+  if (returnType !== 'array') return records;
+  return Object.entries(records).map(([key, value]) => ({ key, value }));
+}
+
 /** A key as the store takes it: expressions may give numbers. */
 export function keyOf(key: unknown, name = 'key'): string {
   const text = typeof key === 'number' && Number.isFinite(key) ? String(key) : key;

@@ -8,6 +8,7 @@ import { type ActionRouteOptions, actionRoutes } from './routes/action-routes.ts
 import { type ApiClientRouteOptions, apiClientRoutes } from './routes/api-client-routes.ts';
 import { type AppRouteOptions, appRoutes } from './routes/app-routes.ts';
 import { type ApphookRouteOptions, apphookRoutes } from './routes/apphook-routes.ts';
+import { type BulkRunRouteOptions, bulkRunRoutes } from './routes/bulk-run-routes.ts';
 import { type ComponentRouteOptions, componentRoutes } from './routes/component-routes.ts';
 import { type ConfigureRouteOptions, configureRoutes } from './routes/configure-routes.ts';
 import { type ConnectRouteOptions, connectPageRoutes, connectRoutes } from './routes/connect-routes.ts';
@@ -69,6 +70,7 @@ export type RouteOptions = HealthRouteOptions &
   WorkflowRouteOptions &
   TemplateRouteOptions &
   TestEventRouteOptions &
+  BulkRunRouteOptions &
   EmitterRouteOptions &
   EventRouteOptions &
   SubscriptionRouteOptions &
@@ -302,12 +304,14 @@ export const routes: readonly Part[] = [
     ['POST', '/v1/workflows/:id/test_events/:name/run', 'runTestEvent', 'member'],
     ['DELETE', '/v1/workflows/:id/test_events/:name', 'deleteTestEvent', 'member'],
   ]),
-  part('/v1', runRoutes, [
-    ['GET', '/v1/workflows/:id/runs', 'listRuns', 'viewer'],
-    ['GET', '/v1/runs/:id', 'getRun', 'viewer'],
+  part('/v1', bulkRunRoutes, [
     ['POST', '/v1/workflows/:id/runs/cancel', 'cancelRuns', 'member'],
     ['POST', '/v1/workflows/:id/runs/replay', 'replayRuns', 'member'],
     ['POST', '/v1/workflows/:id/runs/restart', 'restartRuns', 'member'],
+  ]),
+  part('/v1', runRoutes, [
+    ['GET', '/v1/workflows/:id/runs', 'listRuns', 'viewer'],
+    ['GET', '/v1/runs/:id', 'getRun', 'viewer'],
     ['POST', '/v1/runs/:id/cancel', 'cancelRun', 'member'],
     ['POST', '/v1/runs/:id/replay', 'replayRun', 'member'],
     ['POST', '/v1/runs/:id/restart', 'restartRun', 'member'],

@@ -7,6 +7,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync, rmSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
+import { dirname } from 'node:path';
 import {
   type FromLauncher,
   type LaunchRequest,
@@ -19,8 +20,8 @@ const running = new Map<number, ChildProcess>();
 // The service decides when the launcher ends; a terminal sends these signals to all its processes.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined);
 
-/** The folder of the socket to which the streams connect. A service that was killed does not remove it. */
-const [, , folder] = process.argv;
+/** The folder of the socket to which the streams connected last. A service that was killed does not remove it. */
+let folder: string | undefined;
 
 // Afterwards only the children keep this process alive, and they are killed here.
 process.on('disconnect', () => {
@@ -36,6 +37,7 @@ process.on('message', async (message: ToLauncher) => {
     return;
   }
   const { address, keys, launch } = message;
+  folder = dirname(address);
   const streams = launchedStreams.map(() => connect({ path: address }));
   try {
     await Promise.all(launchedStreams.map((name, index) => introduce(streams[index], keys[name])));

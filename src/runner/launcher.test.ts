@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { readdirSync, readFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { chmod } from 'node:fs/promises';
 import type { Socket } from 'node:net';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Logger, silentLogger } from '#lib/logger.ts';
@@ -25,7 +26,7 @@ async function withLauncher(
 ): Promise<void> {
   await using folder = await createTempFolder('launcher');
   await chmod(folder.path, 0o711);
-  const launcher = await Launcher.create(folder.path, logger);
+  const launcher = await Launcher.create({ programs: folder.path, streams: folder.path, logger });
   const all: Socket[] = [];
   const launch = launcher.launch.bind(launcher);
   launcher.launch = async (request) => {
@@ -121,11 +122,32 @@ test('when the launcher dies, its processes are ended, this is logged, and the n
   );
 });
 
+test('when a cleaner removes the folder of the streams, the next launch has another one', () =>
+  withLauncher(async (launcher, folder) => {
+    await (await launcher.launch(shell('exit 0'))).ended;
+    const ofStreams = () => readdirSync(folder).filter((name) => name.startsWith('streams-'));
+    for (const name of ofStreams()) rmSync(join(folder, name), { recursive: true });
+    const all = await Promise.all([1, 2, 3].map((code) => launcher.launch(shell(`exit ${code}`))));
+    const codes = await Promise.all(all.map(async ({ ended }) => (await ended).code));
+    assert.deepEqual([codes, ofStreams().length], [[1, 2, 3], 1]);
+  }));
+
+test('a folder whose path is too long for a socket does not keep the launcher from its work', async () => {
+  await using folder = await createTempFolder('long');
+  const streams = join(folder.path, 'x'.repeat(120));
+  mkdirSync(streams);
+  const launcher = await Launcher.create({ programs: folder.path, streams, logger: silentLogger });
+  const { streams: sockets, ended } = await launcher.launch(shell('exit 4'));
+  assert.equal((await ended).code, 4);
+  for (const socket of Object.values(sockets)) socket.destroy();
+  await launcher.close();
+});
+
 test('a service that is killed leaves neither the processes that it started nor the folder of its streams', async () => {
   await using folder = await createTempFolder('launcher-dies');
   const script = `import { Launcher } from ${JSON.stringify(new URL('launcher.ts', import.meta.url).href)};
     import { silentLogger } from ${JSON.stringify(new URL('../lib/logger.ts', import.meta.url).href)};
-    const launcher = await Launcher.create(process.argv[1], silentLogger);
+    const launcher = await Launcher.create({ programs: process.argv[1], streams: process.argv[1], logger: silentLogger });
     const { pid } = await launcher.launch({ command: '/bin/sleep', args: ['600'], cwd: '/', env: {} });
     console.log(launcher.pid + ' ' + pid);`;
   const env = { ...process.env, TMPDIR: folder.path };
@@ -133,7 +155,7 @@ test('a service that is killed leaves neither the processes that it started nor 
     ...{ env, stdio: ['ignore', 'pipe', 'inherit'] },
   });
   const [line] = (await once(service.stdout as NodeJS.ReadableStream, 'data')) as [Buffer];
-  const ofStreams = () => readdirSync(folder.path).filter((name) => name.startsWith('millrace-'));
+  const ofStreams = () => readdirSync(folder.path).filter((name) => name.startsWith('streams-'));
   assert.equal(ofStreams().length, 1);
   service.kill('SIGKILL');
   await waitFor(() => String(line).split(' ').every((pid) => startTimeOf(Number(pid)) === undefined)); // biome-ignore format: one line

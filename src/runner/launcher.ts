@@ -1,10 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { createServer, type Server, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import type { Socket } from 'node:net';
 import type { Logger } from '#lib/logger.ts';
 import {
   type FromLauncher,
@@ -16,11 +13,10 @@ import {
   type ToLauncher,
 } from './launch-messages.ts';
 import { ensureProgram } from './program-file.ts';
+import { StreamDoor } from './stream-door.ts';
 
 /** Maximum characters of the launcher's stderr that are logged when it ends unexpectedly. */
 const stderrMax = 1000;
-/** A connection that has not sent its key after this time is closed. */
-const introductionMs = 10_000;
 /** The streams of a process connect before it starts. If they are missing after this time, the service has no descriptors left. */
 const streamsMs = 3000;
 
@@ -43,43 +39,37 @@ interface Launch {
 
 /**
  * Starts processes through a small process (`launcher-main.ts`), which kills them when the service dies. If the small process dies, its
- * processes are killed, and the next launch starts another one. Streams connect to a socket in a folder that only the service's user may
- * enter, and each has a key that is used once.
+ * processes are killed, and the next launch starts another one.
  */
 export class Launcher {
   readonly #program: string;
-  readonly #folder: string;
+  readonly #door: StreamDoor;
   readonly #logger: Logger;
-  readonly #server: Server;
   #process: ChildProcess | undefined;
   readonly #launches = new Map<number, Launch>();
-  readonly #expected = new Map<string, (stream: Socket) => void>();
   #count = 0;
   #closed = false;
 
-  private constructor(program: string, folder: string, logger: Logger) {
+  private constructor(program: string, door: StreamDoor, logger: Logger) {
     this.#program = program;
-    this.#folder = folder;
+    this.#door = door;
     this.#logger = logger;
-    this.#server = createServer((socket) => this.#onConnection(socket));
   }
 
-  /** `programs` is the folder of the program, which is created there when it is missing. */
-  static async create(programs: string, logger: Logger): Promise<Launcher> {
+  /** `programs` is the folder of the program, which is created there when it is missing; `streams` that of the socket for streams. */
+  static async create(options: { programs: string; streams: string; logger: Logger }): Promise<Launcher> {
     const files = ['src/runner/launcher-main.ts', 'src/runner/launch-messages.ts'];
     const entry = 'src/runner/launcher-main.ts';
-    const program = await ensureProgram(programs, { name: 'launcher', entry, files });
-    // Not in the data folder: the system limits the length of a socket's path to 107 bytes.
-    const launcher = new Launcher(program, await mkdtemp(join(tmpdir(), 'millrace-')), logger);
-    launcher.#server.listen(launcher.#address);
-    await once(launcher.#server, 'listening');
+    const program = await ensureProgram(options.programs, { name: 'launcher', entry, files });
+    const launcher = new Launcher(program, new StreamDoor(options.streams), options.logger);
     launcher.#running();
     return launcher;
   }
 
   /** Rejects when the machine has no memory or descriptors left, or when the program does not exist. */
-  launch(request: LaunchRequest): Promise<Launched> {
-    if (this.#closed) return Promise.reject(new Error('the launcher is closed'));
+  async launch(request: LaunchRequest): Promise<Launched> {
+    const address = await this.#door.address();
+    if (this.#closed) throw new Error('the launcher is closed');
     this.#count += 1;
     const id = this.#count;
     const streams = new Map<LaunchedStream, Socket>();
@@ -92,7 +82,7 @@ export class Launcher {
     const keys = Object.fromEntries(
       launchedStreams.map((name) => {
         const key = randomBytes(streamKeyBytes / 2).toString('hex');
-        this.#expected.set(key, (stream) => {
+        this.#door.expect(key, (stream) => {
           streams.set(name, stream);
           this.#whenStarted(id, launch);
         });
@@ -100,9 +90,9 @@ export class Launcher {
       }),
     ) as Record<LaunchedStream, string>;
     const forget = (): void => {
-      for (const key of Object.values(keys)) this.#expected.delete(key);
+      for (const key of Object.values(keys)) this.#door.forget(key);
     };
-    this.#send({ id, launch: request, address: this.#address, keys });
+    this.#send({ id, launch: request, address, keys });
     launch.started.promise.then(forget, forget);
     return launch.started.promise;
   }
@@ -116,17 +106,12 @@ export class Launcher {
       if (child.connected) child.disconnect();
       await exited;
     }
-    this.#server.close();
-    await rm(this.#folder, { recursive: true, force: true });
+    await this.#door.close();
   }
 
   /** Process ID of the launcher itself. */
   get pid(): number | undefined {
     return this.#process?.pid;
-  }
-
-  get #address(): string {
-    return join(this.#folder, 'streams');
   }
 
   #send(message: ToLauncher): void {
@@ -140,7 +125,7 @@ export class Launcher {
   }
 
   #start(): ChildProcess {
-    const child = fork(this.#program, [this.#folder], {
+    const child = fork(this.#program, {
       // The heap is small because the launcher stores nothing.
       execArgv: ['--max-old-space-size=64', '--max-semi-space-size=1', '--v8-pool-size=0'],
       // Processes that it starts must not find secrets in its environment.
@@ -166,24 +151,6 @@ export class Launcher {
       end(`the launcher ended ${signal === null ? `with code ${code}` : `by ${signal}`}`),
     );
     return child;
-  }
-
-  #onConnection(socket: Socket): void {
-    // The process may end at any moment; how it ended says more than EPIPE or ECONNRESET.
-    socket.on('error', () => undefined);
-    const timer = setTimeout(() => socket.destroy(), introductionMs);
-    const read = (): void => {
-      const key: Buffer | null = socket.read(streamKeyBytes);
-      if (key === null) return;
-      clearTimeout(timer);
-      socket.off('readable', read);
-      const take = this.#expected.get(key.toString('latin1'));
-      this.#expected.delete(key.toString('latin1'));
-      if (take === undefined) socket.destroy();
-      else take(socket);
-    };
-    socket.on('readable', read);
-    socket.once('close', () => clearTimeout(timer));
   }
 
   #onMessage(message: FromLauncher): void {

@@ -261,6 +261,28 @@ test('code that ends the process while it is evaluated does so once among others
   }
 });
 
+test('two deployments whose code is evaluated when one of them ends the process do not meet again', async () => {
+  const { run, pid } = owner();
+  await pid('dc_good');
+  const later = 'await new Promise((resolve) => setTimeout(resolve, 100));';
+  const endedBefore = fixture.runner.stats().kills;
+  const [ends, other] = await Promise.all([
+    run('dc_ends', '', {
+      bundle: bundleOf(`${later} process.kill(process.pid, 'SIGKILL'); while (true);`, 'esm'),
+    }),
+    run('dc_other', '', {
+      bundle: bundleOf(`${later} ${later} export default { run: () => 'fine' };`, 'esm'),
+    }),
+  ]);
+  assert.deepEqual([ends.status, ends.error?.code], ['load_failed', 'exited']);
+  assert.equal(resultOf(other), 'fine');
+  assert.equal(
+    fixture.runner.stats().kills - endedBefore,
+    2,
+    'it ended a process that it shared, and its own',
+  );
+});
+
 test('code may replace process.env, and values become text', async () => {
   const { run } = owner();
   const body = `const before = process.env; process.env = { ...process.env, MINE: 1 }; process.env.OTHER = true; before.LATE = 2;

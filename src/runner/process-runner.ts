@@ -68,7 +68,11 @@ export async function createProcessRunner(options: ProcessRunnerOptions): Promis
   let launcher: Launcher | undefined;
   try {
     const program = await buildSandboxProgram(folders.program);
-    launcher = await Launcher.create(folders.program, options.logger);
+    launcher = await Launcher.create({
+      programs: folders.program,
+      streams: folders.run,
+      logger: options.logger,
+    });
     const extraCa = options.extraCa ?? '';
     const { policy, door, logger, timer = systemTimer } = options;
     const shared = {

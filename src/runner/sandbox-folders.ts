@@ -27,9 +27,10 @@ const processesFolder = 'processes';
  */
 export class SandboxFolders {
   readonly program: string;
+  /** Belongs to this service alone; what is in it is removed with the last of it. */
+  readonly run: string;
   readonly #base: string;
   readonly #temporary: boolean;
-  readonly #run: string;
   /** Names of living processes in the list, by pid. */
   readonly #alive = new Map<number, string>();
   readonly #onLeftOver: (folder: string, error: unknown) => void;
@@ -44,18 +45,18 @@ export class SandboxFolders {
     this.#onLeftOver = onLeftOver;
     this.#temporary = place.temporary;
     this.program = join(base, 'program');
-    this.#run = join(base, `run-${process.pid}-${startTimeOf(process.pid) ?? '0'}`);
+    this.run = join(base, `run-${process.pid}-${startTimeOf(process.pid) ?? '0'}`);
     reapLeftovers(base, onLeftOver);
-    for (const folder of [base, this.program, this.#run]) mkdirSync(folder, { recursive: true, mode: 0o711 });
-    mkdirSync(join(this.#run, processesFolder), { recursive: true, mode: 0o700 });
+    for (const folder of [base, this.program, this.run]) mkdirSync(folder, { recursive: true, mode: 0o711 });
+    mkdirSync(join(this.run, processesFolder), { recursive: true, mode: 0o700 });
     // The umask may have removed the permission that another user needs: to pass through the folder, not to list it.
-    for (const folder of [this.program, this.#run]) chmodSync(folder, 0o711);
+    for (const folder of [this.program, this.run]) chmodSync(folder, 0o711);
   }
 
   /** Creates an empty folder that only `uid` may enter. */
   newScratch(uid: number | undefined): string {
     this.#count += 1;
-    const folder = join(this.#run, `scratch-${this.#count}`);
+    const folder = join(this.run, `scratch-${this.#count}`);
     mkdirSync(folder, { mode: 0o700 });
     if (uid !== undefined) chownSync(folder, uid, uid);
     return folder;
@@ -72,7 +73,7 @@ export class SandboxFolders {
   processStarted(pid: number): void {
     const name = `${pid}-${startTimeOf(pid) ?? ''}`;
     this.#alive.set(pid, name);
-    writeFileSync(join(this.#run, processesFolder, name), '');
+    writeFileSync(join(this.run, processesFolder, name), '');
   }
 
   processesEnded(pids: readonly number[]): void {
@@ -80,18 +81,18 @@ export class SandboxFolders {
       const name = this.#alive.get(pid);
       if (name === undefined) continue;
       this.#alive.delete(pid);
-      rmSync(join(this.#run, processesFolder, name), { force: true });
+      rmSync(join(this.run, processesFolder, name), { force: true });
     }
   }
 
   /** Removes the folders of this run. If the base is under the system's temporary folder, the last service removes it too. */
   remove(): void {
     try {
-      removeTreeSync(this.#run);
+      removeTreeSync(this.run);
       const isLast = !readdirSync(this.#base).some((name) => name.startsWith('run-'));
       if (this.#temporary && isLast) rmSync(this.#base, { recursive: true, force: true });
     } catch (error) {
-      this.#onLeftOver(this.#run, error);
+      this.#onLeftOver(this.run, error);
     }
   }
 }

@@ -27,7 +27,11 @@ type Options = Partial<Parameters<typeof findConfinement>[0]>;
 async function find(path: string, overrides: Options = {}) {
   const distinctUsers = mayUseDistinctUsers();
   const folders = new SandboxFolders(reachableBase(path, distinctUsers));
-  const launcher = await Launcher.create(folders.program, silentLogger);
+  const launcher = await Launcher.create({
+    programs: folders.program,
+    streams: folders.run,
+    logger: silentLogger,
+  });
   try {
     return await findConfinement({
       ...{ level: 'auto', distinctUsers, folders, launcher, resultsFile: join(path, 'results.json') },

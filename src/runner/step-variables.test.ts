@@ -121,42 +121,45 @@ test('expressions find them', async () => {
 
 test('one that is not set is a warning of the step, and an error where the prop is required', async () => {
   const optional = await run(
-    { variables: { SET: 's' }, props: { note: 'hi {{process.env.NOBODY}}', tag: '{{process.env.NOTHING}}' } },
+    {
+      variables: { SET: 's' },
+      props: { note: 'hi {{process.env.MISSING}}', tag: '{{process.env.NOTHING}}' },
+    },
     `{ note: { type: 'string', optional: true }, tag: { type: 'string', default: 'd' } }`,
   );
   assert.deepEqual(exportsOf(optional).$return_value, { note: 'hi ', tag: 'd' });
   assert.deepEqual(levels(optional), [
-    ['warn', 'prop note: the environment variable NOBODY is not set'],
+    ['warn', 'prop note: the environment variable MISSING is not set'],
     ['warn', 'prop tag: the environment variable NOTHING is not set'],
   ]);
   const required = (value: unknown) => run({ props: { v: value } }, `{ v: 'any' }`);
   for (const value of [
-    '{{process.env.NOBODY}}',
-    'x {{ process.env.NOBODY }}',
-    { deep: ['{{process.env.NOBODY}}'] },
+    '{{process.env.MISSING}}',
+    'x {{ process.env.MISSING }}',
+    { deep: ['{{process.env.MISSING}}'] },
   ]) {
     const outcome = await required(value);
     assert.equal(outcome.status, 'threw');
     assert.equal(outcome.error?.name, 'ExpressionError');
     assert.equal(
       outcome.error?.message,
-      'prop v: the environment variable NOBODY is not set, and the prop is required',
+      'prop v: the environment variable MISSING is not set, and the prop is required',
     );
   }
   assert.match(
-    (await required('{{process.env.NOBODY.trim()}}')).error?.message ?? '',
-    /Cannot read properties of undefined .* \(not set: NOBODY\)$/,
+    (await required('{{process.env.MISSING.trim()}}')).error?.message ?? '',
+    /Cannot read properties of undefined .* \(not set: MISSING\)$/,
   );
 });
 
 test('an expression that says what holds without a variable needs none', async () => {
   const props = {
-    a: '{{process.env.NOBODY ?? "fallback"}}',
-    b: '{{process.env["NOBODY"] || 1}}',
-    c: '{{process.env.NOBODY ? 1 : 2}}',
-    d: '{{"NOBODY" in process.env}}',
-    e: '{{!process.env.NOBODY}}',
-    f: '{{(process.env.NOBODY) === undefined}}',
+    a: '{{process.env.MISSING ?? "fallback"}}',
+    b: '{{process.env["MISSING"] || 1}}',
+    c: '{{process.env.MISSING ? 1 : 2}}',
+    d: '{{"MISSING" in process.env}}',
+    e: '{{!process.env.MISSING}}',
+    f: '{{(process.env.MISSING) === undefined}}',
   };
   const outcome = await run({ props }, `{ a: 'any', b: 'any', c: 'any', d: 'any', e: 'any', f: 'any' }`);
   assert.deepEqual(exportsOf(outcome).$return_value, {
@@ -169,7 +172,7 @@ test('an expression that says what holds without a variable needs none', async (
   });
   assert.deepEqual(outcome.logs, []);
   const half = await run(
-    { props: { a: '{{process.env.NOBODY || process.env.NEITHER}}' } },
+    { props: { a: '{{process.env.MISSING || process.env.NEITHER}}' } },
     `{ a: { type: 'any', optional: true } }`,
   );
   assert.deepEqual(levels(half), [['warn', 'prop a: the environment variable NEITHER is not set']]);
@@ -183,7 +186,7 @@ test('what code reads while it runs is its own matter, also of an action that is
       call: stepCall({ byItself: true }),
     },
     `{ text: 'string' }`,
-    'return [this.text, process.env.A, process.env.NOBODY];',
+    'return [this.text, process.env.A, process.env.MISSING];',
   );
   assert.deepEqual(exportsOf(outcome).$return_value, ['{{process.env.A}}', 'a', null]);
   assert.deepEqual(outcome.logs, []);

@@ -62,6 +62,37 @@ forEachSharedService((fixture) => {
     assert.notEqual(await ofWorkflow(), shared);
   });
 
+  test('code that is only tried has a process of its own', async () => {
+    const { service } = fixture;
+    const data = async (path: string, body: object) => {
+      const answer = await service.api('POST', path, body);
+      assert.equal(answer.status, 200, JSON.stringify(answer.body));
+      return answer.body.data;
+    };
+    const shared = await (await source('Warm')).process();
+    const asked = `props: { kind: { type: 'string', reloadProps: true }, http: { type: '$.interface.http', customResponse: true } },
+      additionalProps() { return { seen: { type: 'string', default: String(performance.timeOrigin) } }; }`;
+    const ofAction = (returned: string, props = '') =>
+      `export default { name: 'Tried', version: '0.0.1', type: 'action', ${props} run() { return ${returned}; } };`;
+    const origin = 'String(performance.timeOrigin)';
+    const action = await data('/v1/actions/run', { component_code: ofAction(origin) });
+    const workflow = await service.createWorkflow({
+      triggers: [{ type: 'http', props: {} }],
+      steps: [{ namespace: 'tried', code: ofAction(origin) }],
+    });
+    const path = `/v1/workflows/${workflow.id}/steps/tried/test`;
+    const given = await data(path, { step: { code: ofAction(`'given' + ${origin}`) } });
+    const dynamic = await service.createSource({
+      component_code: `export default { name: 'Asked', ${asked}, run() { this.http.respond({ body: this.seen }); } };`,
+      configured_props: { kind: 'any' },
+    });
+    const seen = await (await fetch(dynamic.configured_props.http.endpoint_url)).text();
+    const tried = [action.ret, given.exports.$return_value.slice('given'.length), seen];
+    for (const one of tried) assert.match(one, /^\d+(\.\d+)?$/);
+    assert.equal(new Set([shared, ...tried]).size, 4, JSON.stringify({ shared, tried }));
+    assert.equal(await (await source('Still warm')).process(), shared);
+  });
+
   test('a source that ends its process takes no other source with it from then on', async () => {
     const good = await source('Good');
     const bad = await source('Bad', {}, 'process.exit(1);');

@@ -1,5 +1,5 @@
 import type { Step } from '../../step.ts';
-import { count, type DataStore, recordsOf, storeProp } from '../records.ts';
+import { count, type DataStore, inForm, recordsOf, returnTypeProp, storeProp } from '../records.ts';
 
 export default {
   key: 'data_stores-get-difference',
@@ -11,17 +11,7 @@ export default {
   props: {
     dataStoreA: { ...storeProp, label: 'First data store' },
     dataStoreB: { ...storeProp, label: 'Second data store' },
-    returnType: {
-      type: 'string',
-      label: 'Return type',
-      description: 'The form of the result',
-      options: [
-        { label: 'Object of keys and values', value: 'object' },
-        { label: 'List of objects with key and value', value: 'array' },
-      ],
-      default: 'object',
-      optional: true,
-    },
+    returnType: returnTypeProp,
   },
   async run(this: { dataStoreA: DataStore; dataStoreB: DataStore; returnType?: string }, { $ }: { $: Step }) {
     const [first, second] = await Promise.all([recordsOf(this.dataStoreA), recordsOf(this.dataStoreB)]);
@@ -30,7 +20,6 @@ export default {
       ...Object.entries(second).filter(([key]) => !Object.hasOwn(first, key)),
     ];
     $.export('$summary', `Found ${count(different.length)} in one of the stores only`);
-    if (this.returnType !== 'array') return Object.fromEntries(different);
-    return different.map(([key, value]) => ({ key, value }));
+    return inForm(Object.fromEntries(different), this.returnType);
   },
 };

@@ -1,7 +1,7 @@
 import { ConfigurationError, shown } from '../../configuration-error.ts';
 import type { Step } from '../../step.ts';
 import type { DataStore } from '../records.ts';
-import { count, keyOf, type RecordAction, recordsOf, storeProp } from '../records.ts';
+import { count, inForm, keyOf, type RecordAction, recordsOf, returnTypeProp, storeProp } from '../records.ts';
 
 async function recordsOfKeys(store: DataStore, keys: unknown): Promise<Record<string, unknown>> {
   if (!Array.isArray(keys))
@@ -30,17 +30,7 @@ export default {
         'The keys of the records, such as `["name", "orders"]`. Without a value all records are listed',
       optional: true,
     },
-    returnType: {
-      type: 'string',
-      label: 'Return type',
-      description: 'The form of the result',
-      options: [
-        { label: 'Object of keys and values', value: 'object' },
-        { label: 'List of objects with key and value', value: 'array' },
-      ],
-      default: 'object',
-      optional: true,
-    },
+    returnType: returnTypeProp,
   },
   async run(this: RecordAction & { keys?: unknown; returnType?: string }, { $ }: { $: Step }) {
     const { dataStore, keys } = this;
@@ -49,7 +39,6 @@ export default {
         ? await recordsOf(dataStore)
         : await recordsOfKeys(dataStore, keys);
     $.export('$summary', `Found ${count(Object.keys(records).length)}`);
-    if (this.returnType !== 'array') return records;
-    return Object.entries(records).map(([key, value]) => ({ key, value }));
+    return inForm(records, this.returnType);
   },
 };

@@ -3221,6 +3221,72 @@ export interface RunTestEventAnswer {
   run_id: string;
 }
 
+/** Body of `POST /v1/workflows/{id}/runs/cancel`. */
+export interface CancelRunsBody {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Only runs in this state; default: queued, running, waiting */
+  state?: 'queued' | 'running' | 'waiting';
+  /** Epoch seconds or ISO 8601: only runs that were made then or later */
+  since?: number | string;
+  /** Epoch seconds or ISO 8601: only runs that were made before */
+  until?: number | string;
+  /** Only runs that were made after this one */
+  after?: string;
+  /** Integer, 1 to 1000, default 1000 */
+  limit?: number;
+}
+
+/** Body of `POST /v1/workflows/{id}/runs/replay`. */
+export interface ReplayRunsBody {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Only runs in this state; default: failed, quarantined */
+  state?: 'succeeded' | 'failed' | 'cancelled' | 'quarantined' | 'not_triggered';
+  /** Epoch seconds or ISO 8601: only runs that were made then or later */
+  since?: number | string;
+  /** Epoch seconds or ISO 8601: only runs that were made before */
+  until?: number | string;
+  /** Only runs that were made after this one */
+  after?: string;
+  /** Integer, 1 to 1000, default 1000 */
+  limit?: number;
+}
+
+/** Body of `POST /v1/workflows/{id}/runs/restart`. */
+export interface RestartRunsBody {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Only runs in this state; default: failed, quarantined */
+  state?: 'failed' | 'cancelled' | 'quarantined';
+  /** Epoch seconds or ISO 8601: only runs that were made then or later */
+  since?: number | string;
+  /** Epoch seconds or ISO 8601: only runs that were made before */
+  until?: number | string;
+  /** Only runs that were made after this one */
+  after?: string;
+  /** Integer, 1 to 1000, default 1000 */
+  limit?: number;
+}
+
 /** Query of `GET /v1/workflows/{id}/runs`. */
 export interface ListRunsQuery {
   /** Response fields to include, comma-separated; default all */
@@ -3287,72 +3353,6 @@ export interface RestartRunBody {
   event?: unknown;
   /** Exports by namespace, of steps that do not run again, instead of those that they had in the run */
   steps?: Record<string, Record<string, unknown>>;
-}
-
-/** Body of `POST /v1/workflows/{id}/runs/cancel`. */
-export interface CancelRunsBody {
-  /** Response fields to include, comma-separated; default all */
-  include?: string;
-  /** Response fields to exclude, comma-separated; default none */
-  exclude?: string;
-  /** Workspace in which the operation takes effect */
-  org_id?: string;
-  /** The same as org_id */
-  workspace_id?: string;
-  /** Only runs in this state; default: queued, running, waiting */
-  state?: 'queued' | 'running' | 'waiting';
-  /** Epoch seconds or ISO 8601: only runs that were made then or later */
-  since?: number | string;
-  /** Epoch seconds or ISO 8601: only runs that were made before */
-  until?: number | string;
-  /** Only runs that were made after this one */
-  after?: string;
-  /** Integer, 1 to 1000, default 1000 */
-  limit?: number;
-}
-
-/** Body of `POST /v1/workflows/{id}/runs/replay`. */
-export interface ReplayRunsBody {
-  /** Response fields to include, comma-separated; default all */
-  include?: string;
-  /** Response fields to exclude, comma-separated; default none */
-  exclude?: string;
-  /** Workspace in which the operation takes effect */
-  org_id?: string;
-  /** The same as org_id */
-  workspace_id?: string;
-  /** Only runs in this state; default: failed, quarantined */
-  state?: 'succeeded' | 'failed' | 'cancelled' | 'quarantined' | 'not_triggered';
-  /** Epoch seconds or ISO 8601: only runs that were made then or later */
-  since?: number | string;
-  /** Epoch seconds or ISO 8601: only runs that were made before */
-  until?: number | string;
-  /** Only runs that were made after this one */
-  after?: string;
-  /** Integer, 1 to 1000, default 1000 */
-  limit?: number;
-}
-
-/** Body of `POST /v1/workflows/{id}/runs/restart`. */
-export interface RestartRunsBody {
-  /** Response fields to include, comma-separated; default all */
-  include?: string;
-  /** Response fields to exclude, comma-separated; default none */
-  exclude?: string;
-  /** Workspace in which the operation takes effect */
-  org_id?: string;
-  /** The same as org_id */
-  workspace_id?: string;
-  /** Only runs in this state; default: failed, quarantined */
-  state?: 'failed' | 'cancelled' | 'quarantined';
-  /** Epoch seconds or ISO 8601: only runs that were made then or later */
-  since?: number | string;
-  /** Epoch seconds or ISO 8601: only runs that were made before */
-  until?: number | string;
-  /** Only runs that were made after this one */
-  after?: string;
-  /** Integer, 1 to 1000, default 1000 */
-  limit?: number;
 }
 
 /** Body of `POST /v1/workflows/{id}/steps/{namespace}/test`. */

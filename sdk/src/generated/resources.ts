@@ -1691,6 +1691,48 @@ export class Runs {
   }
 
   /**
+   * End runs of a workflow that are queued, running or waiting.
+   *
+   * At most 1000 runs, oldest first. While `remaining` is above 0, repeat the request with `after` set to
+   * `last`.
+   *
+   * `POST /v1/workflows/{id}/runs/cancel`
+   * @param workflowId p_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  cancelAll(workflowId: string, body: CancelRunsBody = {}, options: RequestOptions = {}): Promise<RunsAnswer> {
+    return this.#transport.data({ method: 'POST', path: pathOf`/v1/workflows/${workflowId}/runs/cancel`, body }, options);
+  }
+
+  /**
+   * Run the current deployment again with the events of failed runs of a workflow.
+   *
+   * At most 1000 runs, oldest first. While `remaining` is above 0, repeat the request with `after` set to
+   * `last`. A run that was replayed or restarted already is not taken again.
+   *
+   * `POST /v1/workflows/{id}/runs/replay`
+   * @param workflowId p_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  replayAll(workflowId: string, body: ReplayRunsBody = {}, options: RequestOptions = {}): Promise<RunsAnswer> {
+    return this.#transport.data({ method: 'POST', path: pathOf`/v1/workflows/${workflowId}/runs/replay`, body }, options);
+  }
+
+  /**
+   * Restart failed runs of a workflow, each from the step at which it ended.
+   *
+   * At most 1000 runs, oldest first. While `remaining` is above 0, repeat the request with `after` set to
+   * `last`. A run that was replayed or restarted already is not taken again.
+   *
+   * `POST /v1/workflows/{id}/runs/restart`
+   * @param workflowId p_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  restartAll(workflowId: string, body: RestartRunsBody = {}, options: RequestOptions = {}): Promise<RunsAnswer> {
+    return this.#transport.data({ method: 'POST', path: pathOf`/v1/workflows/${workflowId}/runs/restart`, body }, options);
+  }
+
+  /**
    * Runs of a workflow, newest first.
    *
    * `GET /v1/workflows/{id}/runs`
@@ -1744,48 +1786,6 @@ export class Runs {
    */
   restart(runId: string, body: RestartRunBody = {}, options: RequestOptions = {}): Promise<Run> {
     return this.#transport.data({ method: 'POST', path: pathOf`/v1/runs/${runId}/restart`, body }, options);
-  }
-
-  /**
-   * End runs of a workflow that are queued, running or waiting.
-   *
-   * At most 1000 runs, oldest first. While `remaining` is above 0, repeat the request with `after` set to
-   * `last`.
-   *
-   * `POST /v1/workflows/{id}/runs/cancel`
-   * @param workflowId p_…
-   * @throws MillraceError what the service refused, with its `code`
-   */
-  cancelAll(workflowId: string, body: CancelRunsBody = {}, options: RequestOptions = {}): Promise<RunsAnswer> {
-    return this.#transport.data({ method: 'POST', path: pathOf`/v1/workflows/${workflowId}/runs/cancel`, body }, options);
-  }
-
-  /**
-   * Run the current deployment again with the events of failed runs of a workflow.
-   *
-   * At most 1000 runs, oldest first. While `remaining` is above 0, repeat the request with `after` set to
-   * `last`. A run that was replayed or restarted already is not taken again.
-   *
-   * `POST /v1/workflows/{id}/runs/replay`
-   * @param workflowId p_…
-   * @throws MillraceError what the service refused, with its `code`
-   */
-  replayAll(workflowId: string, body: ReplayRunsBody = {}, options: RequestOptions = {}): Promise<RunsAnswer> {
-    return this.#transport.data({ method: 'POST', path: pathOf`/v1/workflows/${workflowId}/runs/replay`, body }, options);
-  }
-
-  /**
-   * Restart failed runs of a workflow, each from the step at which it ended.
-   *
-   * At most 1000 runs, oldest first. While `remaining` is above 0, repeat the request with `after` set to
-   * `last`. A run that was replayed or restarted already is not taken again.
-   *
-   * `POST /v1/workflows/{id}/runs/restart`
-   * @param workflowId p_…
-   * @throws MillraceError what the service refused, with its `code`
-   */
-  restartAll(workflowId: string, body: RestartRunsBody = {}, options: RequestOptions = {}): Promise<RunsAnswer> {
-    return this.#transport.data({ method: 'POST', path: pathOf`/v1/workflows/${workflowId}/runs/restart`, body }, options);
   }
 }
 

@@ -2,14 +2,12 @@ import { type Static, Type } from 'typebox';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import { type App, callerOf, DataOf, IdParams, OneOf, PageOf, pageParameters } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
-import { timeParameter } from '#http/time-parameter.ts';
 import { ownersOf, readable, writable } from '#identity/permissions.ts';
 import { CallerError } from '#lib/errors.ts';
 import { logLevels } from '#runner/protocol.ts';
 import type { Store } from '#storage/store.ts';
 import {
   type RunSendTable,
-  type RunState,
   type RunStepTable,
   type RunTable,
   runSourceTypes,
@@ -21,18 +19,12 @@ import {
 } from '#storage/tables/workflow-tables.ts';
 import { findTestEvent } from '#workflows/definitions/test-event-store.ts';
 import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
-import {
-  type BulkOperation,
-  type BulkRuns,
-  bulkMax,
-  bulkOperations,
-  bulkStates,
-} from '#workflows/runs/bulk-runs.ts';
 import type { RunManager } from '#workflows/runs/manage-runs.ts';
 import type { RunError } from '#workflows/runs/run-events.ts';
 import type { StepError } from '#workflows/runs/run-step.ts';
 import { findRun, type ListedRun, pageOfRuns, sendsOfRun, stepsOfRun } from '#workflows/runs/run-store.ts';
 import type { StepTrier } from '#workflows/runs/try-step.ts';
+import { sinceDescription, timesOf, untilDescription } from './run-times.ts';
 import { GivenStep } from './workflow-shapes.ts';
 
 const ErrorShape = Type.Object({
@@ -140,50 +132,18 @@ const StepTest = Type.Object(
   { additionalProperties: true },
 );
 
-const sinceDescription = 'Epoch seconds or ISO 8601: only runs that were made then or later';
-const untilDescription = 'Epoch seconds or ISO 8601: only runs that were made before';
-
 const EditedEvent = Type.Optional(
   Type.Unknown({ description: 'steps.trigger.event of the new run; absent: that of this run' }),
 );
 
-const bulkSummaries = {
-  cancel: 'End runs of a workflow that are queued, running or waiting',
-  replay: 'Run the current deployment again with the events of failed runs of a workflow',
-  restart: 'Restart failed runs of a workflow, each from the step at which it ended',
-} as const satisfies Record<BulkOperation, string>;
-
-const BulkAnswer = Type.Object({
-  done: Type.Integer({ description: 'Runs that were cancelled, or run again' }),
-  failed: Type.Integer({ description: 'Runs for which that was not possible' }),
-  failures: Type.Array(
-    Type.Object({ run_id: Type.String(), message: Type.String({ description: 'Why not' }) }),
-    { description: 'The first of them' },
-  ),
-  remaining: Type.Integer({ description: 'Runs that match and were not reached' }),
-  last: Type.Union([Type.String(), Type.Null()], {
-    description: 'The last run that was reached: `after` of the next request',
-  }),
-});
-
-function timesOf(
-  since: string | number | undefined,
-  until: string | number | undefined,
-): { sinceMs?: number; untilMs?: number } {
-  const sinceMs = timeParameter(since, 'since');
-  const untilMs = timeParameter(until, 'until');
-  return { ...(sinceMs === undefined ? {} : { sinceMs }), ...(untilMs === undefined ? {} : { untilMs }) };
-}
-
 export interface RunRouteOptions {
   store: Store;
-  bulkRuns: BulkRuns;
   runManager: RunManager;
   stepTrier: StepTrier;
 }
 
 /** Runs of workflows: reading and controlling them. All additions. */
-export function runRoutes(app: App, { store, bulkRuns, runManager, stepTrier }: RunRouteOptions): void {
+export function runRoutes(app: App, { store, runManager, stepTrier }: RunRouteOptions): void {
   const findOwn = async (
     request: Parameters<typeof callerOf>[0] & { params: { id: string } },
     right: 'read' | 'write',
@@ -337,55 +297,6 @@ export function runRoutes(app: App, { store, bulkRuns, runManager, stepTrier }: 
       return { data: selectFields(request, made === undefined ? { id: runId } : runView(made)) as never };
     },
   );
-
-  for (const operation of bulkOperations)
-    app.post(
-      `/workflows/:id/runs/${operation}`,
-      {
-        schema: {
-          operationId: `${operation}Runs`,
-          tags: ['runs', 'addition'],
-          summary: bulkSummaries[operation],
-          description:
-            `At most ${bulkMax} runs, oldest first. While \`remaining\` is above 0, repeat the request with \`after\` set to \`last\`. ${operation === 'cancel' ? '' : 'A run that was replayed or restarted already is not taken again.'}`.trim(),
-          params: IdParams('p_…'),
-          body: Type.Object({
-            state: Type.Optional(
-              OneOf<RunState[]>([...bulkStates[operation].possible], {
-                description: `Only runs in this state; default: ${bulkStates[operation].usual.join(', ')}`,
-              }),
-            ),
-            since: Type.Optional(
-              Type.Union([Type.Integer(), Type.String()], { description: sinceDescription }),
-            ),
-            until: Type.Optional(
-              Type.Union([Type.Integer(), Type.String()], { description: untilDescription }),
-            ),
-            after: Type.Optional(Type.String({ description: 'Only runs that were made after this one' })),
-            limit: Type.Optional(Type.Integer({ minimum: 1, maximum: bulkMax, default: bulkMax })),
-          }),
-          response: { 200: DataOf(BulkAnswer) },
-        },
-      },
-      async (request) => {
-        const { id } = request.params;
-        await writable(store.read, callerOf(request), await findWorkflow(store.read, id), {
-          what: 'workflow',
-          id,
-        });
-        const { state, since, until, after, limit = bulkMax } = request.body;
-        const { done, failed, failures, remaining, lastId } = await bulkRuns.apply(operation, {
-          workflowId: id,
-          states: state === undefined ? bulkStates[operation].usual : [state],
-          ...timesOf(since, until),
-          ...(after === undefined ? {} : { afterId: after }),
-          limit,
-        });
-        const named = failures.map(({ runId, message }) => ({ run_id: runId, message }));
-        const view = { done, failed, failures: named, remaining, last: lastId ?? null };
-        return { data: selectFields(request, view) };
-      },
-    );
 
   app.post(
     '/workflows/:id/steps/:namespace/test',
