@@ -1,6 +1,7 @@
 import type { ConfiguredProps } from '#components/validate-props.ts';
 import type { TriggerKind } from '#storage/tables/workflow-tables.ts';
 import { invalidAt } from './at-parameter.ts';
+import type { FlowControl } from './flow-control.ts';
 import { foreignRuntime } from './foreign-steps.ts';
 import { defaultWorkflowSettings, type WorkflowSettings } from './workflow-definition.ts';
 
@@ -34,6 +35,7 @@ export interface SettingsInput {
   throttle?: { limit: number; seconds: number } | null;
   queue_size?: number;
   isolated?: boolean;
+  flow_control?: FlowControl | null;
 }
 
 export interface DefinitionInput {
@@ -125,6 +127,11 @@ export function quoted(value: unknown): string {
   return text.length > 80 ? `${text.slice(0, 80)}…` : text;
 }
 
+/** An object without controls is the same as none. */
+function orNone(flow: FlowControl | null): FlowControl | null {
+  return flow === null || Object.keys(flow).length === 0 ? null : flow;
+}
+
 /** Settings laid over those that are there. Their ranges are the schema's (http/routes/workflow-shapes.ts). */
 export function settingsOf(
   given: SettingsInput | undefined,
@@ -132,6 +139,7 @@ export function settingsOf(
 ): WorkflowSettings {
   refuseNul(given?.name, 'settings.name');
   const { timeout_seconds, memory_mb, auto_retry, concurrency, throttle, queue_size, isolated } = given ?? {};
+  const { flow_control } = given ?? {};
   return {
     timeoutSeconds: timeout_seconds === undefined ? before.timeoutSeconds : timeout_seconds,
     memoryMb: memory_mb ?? before.memoryMb,
@@ -140,6 +148,7 @@ export function settingsOf(
     throttle: throttle === undefined ? before.throttle : throttle,
     queueSize: queue_size ?? before.queueSize,
     isolated: isolated ?? before.isolated ?? false,
+    flowControl: flow_control === undefined ? (before.flowControl ?? null) : orNone(flow_control),
   };
 }
 
@@ -152,5 +161,6 @@ export function viewSettings(settings: WorkflowSettings) {
     throttle: settings.throttle,
     queue_size: settings.queueSize,
     isolated: settings.isolated ?? false,
+    flow_control: settings.flowControl ?? null,
   };
 }

@@ -34,8 +34,8 @@ export class RunRepeater {
 
   /** The trigger of a run of the same event, with the current deployment. Throws `not_found` when the workflow is gone. */
   async replayTrigger(run: RunTable, edits: RunEdits = {}): Promise<RunTrigger> {
-    const { deployment_id: deploymentId } = await this.#workflowOf(run);
-    return { ...triggerOf(run, edits), deploymentId };
+    const { deployment_id: deploymentId, flow_control: flowControl } = await this.#workflowOf(run);
+    return { ...triggerOf(run, edits), deploymentId, flowControl };
   }
 
   async prepareReplay(run: RunTable, edits: RunEdits = {}): Promise<RepeatedRun> {
@@ -50,7 +50,7 @@ export class RunRepeater {
    */
   async prepareRestart(run: RunTable, fromStep?: string, edits: RunEdits = {}): Promise<RepeatedRun> {
     if (!isTerminal(run)) throw new CallerError('conflict', `run ${run.id} has not ended: cancel it first`);
-    await this.#workflowOf(run);
+    const { flow_control: flowControl } = await this.#workflowOf(run);
     const deployment = await findDeployment(this.#store.read, run.deployment_id);
     if (deployment === undefined)
       throw new CallerError('not_found', `deployment ${run.deployment_id} is gone`);
@@ -68,7 +68,7 @@ export class RunRepeater {
         `steps.${unknown}: expected exports of steps that do not run again (${kept.map(({ namespace }) => namespace).join(', ') || 'there are none'})`,
         { parameter: `steps.${unknown}` },
       );
-    const prepared = this.#starter.prepare(triggerOf(run, edits), { inStore: true });
+    const prepared = this.#starter.prepare({ ...triggerOf(run, edits), flowControl }, { inStore: true });
     const latest = new Map(
       kept.map((step): [number, RunStepTable] => [
         step.position,
@@ -114,7 +114,7 @@ export class RunRepeater {
   }
 }
 
-function triggerOf(run: RunTable, { event = run.event }: RunEdits): RunTrigger {
+function triggerOf(run: RunTable, { event = run.event }: RunEdits): Omit<RunTrigger, 'flowControl'> {
   return {
     workflowId: run.workflow_id,
     ownerId: run.owner_id,
