@@ -130,7 +130,7 @@ forEachStore((stores) => {
     assert.equal(waiting.length, burst - 40);
   });
 
-  test('a shared limit serves all keys in turn, whoever came first', async () => {
+  test('a shared limit serves all keys in turn, also those that came last', async () => {
     const witness = new Witness();
     await using all = await startNodes(
       { throttle: { limit: 2, seconds: 60 }, concurrency: { limit: 100, key: byCustomer } },

@@ -84,7 +84,7 @@ forEachStore((stores) => {
     ]);
   });
 
-  test('a run that has begun holds its place until it has ended, whoever ends it', async () => {
+  test('a run that has begun holds its place until it has ended, also when a user ends it', async () => {
     const gate = new Gate();
     await using fixture = await startWith({ concurrency: { limit: 1 } }, gate.step);
     const first = await fixture.start({ n: 1 });

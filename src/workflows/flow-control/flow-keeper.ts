@@ -88,7 +88,7 @@ export class FlowKeeper {
     this.#wakeable.poke();
   }
 
-  /** Of a workflow without a queue there is nothing to do. */
+  /** A workflow without a queue has nothing that waits. */
   settingsChanged(workflowId: string): void {
     if (this.#known.has(workflowId)) this.poke(workflowId);
   }

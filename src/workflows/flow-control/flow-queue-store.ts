@@ -552,7 +552,7 @@ export async function nextWakeMs(tx: Tx, workflowId: string): Promise<number | u
   return row?.wake_ms === null || row?.wake_ms === undefined ? undefined : Number(row.wake_ms);
 }
 
-/** Whether runs of the workflow wait for their turn, and whether some hold a place. */
+/** True when runs of the workflow wait for their turn, and when some hold a place. */
 export async function unfinished(
   tx: Tx,
   workflowId: string,

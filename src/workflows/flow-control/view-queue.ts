@@ -24,7 +24,7 @@ export interface RunPlace {
 /** Groups that a view of a queue names; the others are counted. */
 const groupsNamedMax = 100;
 
-/** Undefined: the run is under no flow control, or not any more. */
+/** Undefined: the run is under no flow control, or no longer. */
 export async function placeOfRun(db: Db, runId: string): Promise<RunPlace | undefined> {
   const row = await findFlowRun(db, runId);
   if (row === undefined || row.state === 'ended') return undefined;

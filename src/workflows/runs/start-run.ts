@@ -26,6 +26,8 @@ import type { WorkflowRuns } from './workflow-runs.ts';
 const waitingForReplyMax = 1_024;
 /** Seconds after which it is worth trying again. */
 const tryAgainSeconds = 5;
+/** Maximum of workflows with flow control in memory. */
+const heldMax = 10_000;
 /** Maximum of workflows and sources that an event passes through: more of them are a loop. */
 const hopsMax = 10;
 
@@ -46,6 +48,8 @@ export class RunStarter {
   readonly #onRecorded: (workflowId: string) => void;
   readonly #onArrived: (workflowId: string, keys: { isEvaluated: boolean }) => void;
   readonly #hasOthers: () => boolean;
+  /** Workflows whose last run that was made here waits under flow control, also where the pool has room for it. */
+  readonly #held = new Set<string>();
 
   constructor(options: {
     store: Store;
@@ -148,7 +152,8 @@ export class RunStarter {
    * disk of all others.
    */
   async hasRoom(workflowId: string, bytes: number): Promise<boolean> {
-    return this.#pool.hasRoom(sharedLane(workflowId)) || this.#waiting.admit(workflowId, bytes);
+    const begins = !this.#held.has(workflowId) && this.#pool.hasRoom(sharedLane(workflowId));
+    return begins || this.#waiting.admit(workflowId, bytes);
   }
 
   /** Rows of a new run for a transaction of the caller's. With `inStore` it waits its turn in the store, in order. */
@@ -161,6 +166,15 @@ export class RunStarter {
       return { ...made, stored: () => this.#arrived(trigger.workflowId, flowControl) };
     const stored = here ? () => this.#take(made, leased(made)) : () => this.#pool.leftInStore(lane);
     return { ...made, stored };
+  }
+
+  #noteHeld(workflowId: string, isHeld: boolean): void {
+    if (!isHeld) {
+      this.#held.delete(workflowId);
+      return;
+    }
+    if (this.#held.size >= heldMax) this.#held.clear();
+    this.#held.add(workflowId);
   }
 
   #arrived(workflowId: string, flowControl: string): void {
@@ -201,6 +215,7 @@ export class RunStarter {
     const id = newTimeOrderedId(nowMs);
     const { workflowId, ownerId } = trigger;
     const held = trigger.flowControl === null ? undefined : heldBy(trigger, trigger.flowControl);
+    this.#noteHeld(workflowId, held !== undefined);
     return {
       run: newRunRow(trigger, { id, nowMs, token: newSecret(24), state: here ? 'running' : 'queued' }),
       job: jobRow(
