@@ -64,6 +64,7 @@ import type {
   RunSendTable,
   RunStepTable,
   RunTable,
+  RunWaitTable,
   StoredDeploymentTable,
   TemplateTable,
   TestEventTable,
@@ -124,6 +125,7 @@ export interface Tables {
   runs: RunTable;
   run_steps: RunStepTable;
   run_resumes: RunResumeTable;
+  run_waits: RunWaitTable;
   run_sends: RunSendTable;
   flow_queues: FlowQueueTable;
   flow_groups: FlowGroupTable;

@@ -164,7 +164,7 @@ export class KeyEvaluator {
       revision: deployment.revision,
       call: {
         kind: 'step',
-        steps: live.stepsJson(),
+        steps: live.main.stepsJson(),
         context: live.callContextJson({ runs: 1 }),
         ...{ resumeUrl: '', cancelUrl: '', scratch: run.id },
       },

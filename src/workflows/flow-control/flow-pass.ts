@@ -10,8 +10,8 @@ import { type AppliedFlowControl, parseFlowControl } from '#workflows/definition
 import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
 import { endLockedRun } from '#workflows/runs/end-run.ts';
 import { isTerminal } from '#workflows/runs/run.ts';
+import { cancelNotice } from '#workflows/runs/run-notices.ts';
 import { lockRun } from '#workflows/runs/run-store.ts';
-import { cancelNotice } from '#workflows/runs/workflow-runs.ts';
 import { mergeRuns } from './batch-store.ts';
 import {
   awakeGroups,
