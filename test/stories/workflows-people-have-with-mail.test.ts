@@ -1,22 +1,13 @@
 /** The other workflows in the shape that they have when they come from elsewhere: those that send mail, or start by a mail or a timer. */
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { type AddressInfo, createServer } from 'node:net';
 import { after, afterEach, before, test } from 'node:test';
 import nodemailer from 'nodemailer';
+import { freePort } from '../support/free-port.ts';
 import { HttpReceiver } from '../support/http-receiver.ts';
 import { forEachService, type ServiceClient, type TestUser } from '../support/millrace.ts';
 import { PlainMailServer } from '../support/plain-mail-server.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { endpointOf, exportsOf, postJson, setVariables } from '../support/workflow-stories.ts';
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
 
 /** Where the service takes mails, and where it sends them. */
 const mailPort = await freePort();
