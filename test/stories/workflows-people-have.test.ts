@@ -315,6 +315,7 @@ forEachSharedService((fixture) => {
         },
         {
           namespace: 'old_answer',
+          note: 'Until the **new** chat is there',
           component: 'http-post-request',
           props: { httpRequest: { url: '{{process.env.WORLD_URL}}/old', method: 'POST' } },
           disabled: true,
@@ -354,6 +355,10 @@ forEachSharedService((fixture) => {
         },
       ],
     });
+    assert.deepEqual(
+      workflow.steps.map(({ note }: { note: string | null }) => note),
+      [null, 'Until the **new** chat is there', null],
+    );
     const command = (token: string) =>
       fetch(endpointOf(workflow), {
         method: 'POST',
@@ -662,6 +667,37 @@ forEachSharedService((fixture) => {
       body.error,
       'steps[0].props.dataStore: there is no data store "ds_old", expected the id of a data store (ds_…), or no value for the data store named default',
     );
+  });
+
+  test('the notes of steps stay in versions and templates', async () => {
+    const { service } = fixture;
+    const step = { namespace: 'keys', component: 'data_stores-list-keys', note: 'Lists **all** keys' };
+    const workflow = await service.createWorkflow({ steps: [step], triggers: [{ type: 'http' }] });
+    const noteOf = ({ steps }: { steps: { note: string | null }[] }) => steps[0]?.note;
+    const template = await service.api('POST', '/v1/templates', { workflow_id: workflow.id });
+    const copy = await service.api('POST', '/v1/workflows', { template_id: template.body.data.id });
+    assert.equal(noteOf(copy.body.data), 'Lists **all** keys', JSON.stringify(copy.body));
+    const { note: _, ...bare } = step;
+    const deployed = await service.api('POST', `/v1/workflows/${workflow.id}/deployments`, { steps: [bare] });
+    assert.equal(noteOf(deployed.body.data), null);
+    const { body } = await service.api('GET', `/v1/workflows/${workflow.id}/deployments`);
+    assert.deepEqual(body.data.map(noteOf), [null, 'Lists **all** keys']);
+  });
+
+  test('fields of a step that have another name here are refused with what to give instead', async () => {
+    const step = { namespace: 'a', component: 'data_stores-list-keys' };
+    const expected: [field: object, message: RegExp][] = [
+      [{ uses: 'data_stores-list-keys@0.0.1' }, /^steps\[0\]\.uses: .*the key of an action as component/],
+      [{ runtime: 'nodejs20.x' }, /^steps\[0\]\.runtime: .*leave it out$/],
+      [{ notes: 'x' }, /^steps\[0\]\.notes: .*give it as note$/],
+    ];
+    for (const [field, message] of expected) {
+      const { status, body } = await fixture.service.api('POST', '/v1/workflows', {
+        steps: [{ ...step, ...field }],
+      });
+      assert.deepEqual([status, body.code], [400, 'unknown_parameter']);
+      assert.match(body.error, message);
+    }
   });
 
   test('a Python step is refused with what to do, and nothing is created', async () => {

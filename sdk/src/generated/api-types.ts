@@ -294,6 +294,7 @@ export interface WorkflowStep {
   type: string;
   namespace: string;
   disabled: boolean;
+  note: string | null;
   code_raw: string | null;
   codeRaw: string | null;
   codeConfigJson: string | null;
@@ -406,6 +407,8 @@ export interface StepDefinition {
   /** Key, key@version, sc_… or URL of an action */
   component?: string;
   disabled?: boolean;
+  /** For people: what the step is for, as Markdown or plain text (at most 10000 characters) */
+  note?: string;
 }
 
 /** `data.triggers` in answers of `POST /v1/templates`. */
@@ -3380,6 +3383,8 @@ export interface TestStepBody {
     /** Key, key@version, sc_… or URL of an action */
     component?: string;
     disabled?: boolean;
+    /** For people: what the step is for, as Markdown or plain text (at most 10000 characters) */
+    note?: string;
   };
 }
 

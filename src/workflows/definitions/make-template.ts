@@ -71,7 +71,8 @@ export class TemplateMaker {
       const component = must(await findComponent(read, step.componentId), `component ${step.componentId}`);
       const definitions = definitionsOfStep(component, step.dynamicProps);
       const props = portableProps(definitions, JSON.parse(step.configuredProps), options);
-      steps.push({ namespace: step.namespace, ...portableCode(component, step.origin === 'code'), props });
+      const { namespace, note } = step;
+      steps.push({ namespace, ...portableCode(component, step.origin === 'code'), props, ...noteOf(note) });
     }
     const triggers: TriggerInput[] = [];
     for (const trigger of await triggersOf(read, workflow.id)) {
@@ -95,12 +96,12 @@ export class TemplateMaker {
     checkTriggers(input.triggers ?? []);
     const steps: StepInput[] = [];
     for (const [index, step] of (input.steps ?? []).entries()) {
-      const { namespace, code } = step;
+      const { namespace, code, note } = step;
       const place = { parameter: `steps[${index}].${code === undefined ? 'component' : 'code'}`, namespace };
       const component = await atParameter(place, () => resolveStep(this.#options.resolver, step, owner));
       if (step.disabled === true) continue;
       const props = portableProps(definitionsOfStep(component, null), step.props ?? {}, options);
-      steps.push({ namespace, ...portableCode(component, code !== undefined), props });
+      steps.push({ namespace, ...portableCode(component, code !== undefined), props, ...noteOf(note) });
     }
     const triggers: TriggerInput[] = [];
     for (const [index, trigger] of (input.triggers ?? []).entries()) {
@@ -240,4 +241,8 @@ function base62Digest(text: string): string {
     left /= 62n;
   }
   return digits;
+}
+
+function noteOf(note: string | undefined): { note?: string } {
+  return note === undefined || note === '' ? {} : { note };
 }

@@ -42,6 +42,7 @@ export function layOverTemplate(
       ...step,
       props: { ...step.props, ...over.props },
       ...(over.disabled === undefined ? {} : { disabled: over.disabled }),
+      ...(over.note === undefined ? {} : { note: over.note }),
     };
   });
   const triggers = [...base.triggers];

@@ -23,6 +23,8 @@ export interface StepDefinition {
   /** JSON object of definitions that additionalProps returned, by name; null: none. */
   dynamicProps: string | null;
   disabled: boolean;
+  /** For people; absent: none. */
+  note?: string;
 }
 
 /** How the runs of a deployment are run. */

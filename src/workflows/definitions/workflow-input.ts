@@ -1,7 +1,7 @@
 import type { ConfiguredProps } from '#components/validate-props.ts';
 import type { TriggerKind } from '#storage/tables/workflow-tables.ts';
 import { invalidAt } from './at-parameter.ts';
-import { foreignRuntime } from './foreign-steps.ts';
+import { exportedField, foreignRuntime } from './foreign-steps.ts';
 import { defaultWorkflowSettings, type WorkflowSettings } from './workflow-definition.ts';
 
 /** A step as a request (or a template) gives it. */
@@ -13,6 +13,8 @@ export interface StepInput {
   /** Registry or saved component: key, `key@version`, sc_ id or URL. */
   component?: string;
   disabled?: boolean;
+  /** For people: what the step is for. */
+  note?: string;
 }
 
 /** A trigger as a request (or a template) gives it. */
@@ -45,7 +47,7 @@ export interface DefinitionInput {
 export const stepsMax = 100;
 export const triggersMax = 10;
 
-const stepFields: readonly string[] = ['namespace', 'props', 'code', 'component', 'disabled'];
+const stepFields: readonly string[] = ['namespace', 'props', 'code', 'component', 'disabled', 'note'];
 
 /** Checks steps as far as that is possible without building them. `fromTemplate`: their code is the template's. */
 export function checkSteps(steps: readonly StepInput[], options: { fromTemplate: boolean }): void {
@@ -58,6 +60,9 @@ export function checkSteps(steps: readonly StepInput[], options: { fromTemplate:
       const why = foreignRuntime((step as { runtime?: unknown; lang?: unknown })[field]);
       if (why !== undefined) throw invalidAt(`${at}.${field}`, why);
     }
+    const exported = exportedField(step);
+    if (exported !== undefined)
+      throw invalidAt(`${at}.${exported.field}`, exported.instead, 'unknown_parameter');
     refuseUnknownFields(step, stepFields, at);
     const { namespace } = step;
     if (namespace === undefined)
@@ -87,9 +92,10 @@ export function isNamespace(name: string): boolean {
 /** `trigger` has its own place beside the exports of steps; the others are properties of every object. */
 const reservedNamespaces: ReadonlySet<string> = new Set(['trigger', '__proto__', 'constructor', 'prototype']);
 
-function checkCodeOf({ code, component }: StepInput, at: string, fromTemplate: boolean): void {
+function checkCodeOf({ code, component, note }: StepInput, at: string, fromTemplate: boolean): void {
   refuseNul(code, `${at}.code`);
   refuseNul(component, `${at}.component`);
+  refuseNul(note, `${at}.note`);
   if (fromTemplate) {
     if (code === undefined && component === undefined) return;
     const field = code === undefined ? 'component' : 'code';
