@@ -6,6 +6,7 @@ import { after, before, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import nodemailer from 'nodemailer';
+import { exampleList } from '../../dashboard/src/editing/example-list.ts';
 import { runCommand } from '../support/command-line.ts';
 import { freePort } from '../support/free-port.ts';
 import { HttpReceiver } from '../support/http-receiver.ts';
@@ -40,7 +41,8 @@ test('ten examples have no code, and their README names the variables that they 
   const readme = await readFile(`${folder}README.md`, 'utf8');
   for (const name of names) {
     const text = await readFile(`${folder}${name}.json`, 'utf8');
-    const { steps, triggers } = JSON.parse(text) as {
+    const { settings, steps, triggers } = JSON.parse(text) as {
+      settings: { name: string };
       steps: { component?: string; code?: string }[];
       triggers: { props: { component?: string; code?: string } }[];
     };
@@ -50,6 +52,13 @@ test('ten examples have no code, and their README names the variables that they 
     const listed = [...row.matchAll(/`([A-Z_]+)`/g)].map(([, variable]) => variable);
     const read = [...text.matchAll(/process\.env\.([A-Z_]+)/g)].map(([, variable]) => variable);
     assert.deepEqual([...new Set(listed)].sort(), [...new Set(read)].sort(), name);
+    const offered = exampleList.find(({ file }) => file === name);
+    assert.deepEqual(
+      [...(offered?.variables ?? [])].sort(),
+      [...new Set(read)].sort(),
+      `${name} in the dashboard`,
+    );
+    assert.equal(offered?.name, settings.name);
   }
 });
 
