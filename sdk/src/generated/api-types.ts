@@ -294,6 +294,7 @@ export interface WorkflowStep {
   type: string;
   namespace: string;
   disabled: boolean;
+  note: string | null;
   code_raw: string | null;
   codeRaw: string | null;
   codeConfigJson: string | null;
@@ -420,6 +421,8 @@ export interface StepDefinition {
   /** Key, key@version, sc_… or URL of an action */
   component?: string;
   disabled?: boolean;
+  /** For people: what the step is for, as Markdown or plain text (at most 10000 characters) */
+  note?: string;
   /** Longest time that it may take (integer, 1 to 750) */
   timeout_seconds?: number;
   /** A failed step is tried again after `seconds`, and twice as late each time */
@@ -3452,6 +3455,8 @@ export interface TestStepBody {
     /** Key, key@version, sc_… or URL of an action */
     component?: string;
     disabled?: boolean;
+    /** For people: what the step is for, as Markdown or plain text (at most 10000 characters) */
+    note?: string;
   };
 }
 

@@ -73,6 +73,12 @@ const stepFields = {
   code: Type.Optional(Type.String({ description: 'Source text of a code cell, JavaScript or TypeScript' })),
   component: Type.Optional(Type.String({ description: 'Key, key@version, sc_… or URL of an action' })),
   disabled: Type.Optional(Type.Boolean()),
+  note: Type.Optional(
+    Type.String({
+      maxLength: 10_000,
+      description: 'For people: what the step is for, as Markdown or plain text',
+    }),
+  ),
 };
 
 /** A step without its name. */
@@ -204,6 +210,7 @@ const Step = Type.Object(
     type: Type.String(),
     namespace: Type.String(),
     disabled: Type.Boolean(),
+    note: StringOrNull,
     code_raw: StringOrNull,
     codeRaw: StringOrNull,
     codeConfigJson: StringOrNull,
