@@ -89,6 +89,7 @@ forEachSharedService((fixture) => {
       type: 'CodeCell',
       namespace: 'greet',
       disabled: false,
+      note: null,
       code_raw: greet,
       codeRaw: greet,
       codeConfigJson: null,

@@ -294,6 +294,7 @@ export interface WorkflowStep {
   type: string;
   namespace: string;
   disabled: boolean;
+  note: string | null;
   code_raw: string | null;
   codeRaw: string | null;
   codeConfigJson: string | null;
@@ -498,6 +499,8 @@ export interface StepDefinition {
   /** Key, key@version, sc_… or URL of an action */
   component?: string;
   disabled?: boolean;
+  /** For people: what the step is for, as Markdown or plain text (at most 10000 characters) */
+  note?: string;
   /** Longest time that it may take (integer, 1 to 750) */
   timeout_seconds?: number;
   /** A failed step is tried again after `seconds`, and twice as late each time */
@@ -948,7 +951,13 @@ export interface RunDetail {
     /** What is wrong with the keys of its event */
     warning: string | null;
   } | null;
+  /**
+   * The records of its steps, in the order of the definition. Of steps in maps the first 1,000, what did
+   * not succeed first
+   */
   steps: RunStep[];
+  /** Records of steps in maps that are not in steps (integer) */
+  steps_left_out: number;
   sends: RunSend[];
 }
 
@@ -3594,6 +3603,20 @@ export interface ListRunsQuery {
   until?: string;
 }
 
+/** Query of `GET /v1/runs/{id}`. */
+export interface GetRunQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Only the steps for this item of a map, as "3" or "3-17" */
+  iteration?: string;
+}
+
 /** Body of `POST /v1/runs/{id}/cancel`. */
 export interface CancelRunBody {
   /** Response fields to include, comma-separated; default all */
@@ -3663,6 +3686,8 @@ export interface TestStepBody {
     /** Key, key@version, sc_… or URL of an action */
     component?: string;
     disabled?: boolean;
+    /** For people: what the step is for, as Markdown or plain text (at most 10000 characters) */
+    note?: string;
   };
 }
 

@@ -170,6 +170,12 @@ const stepFields = {
   code: Type.Optional(Type.String({ description: 'Source text of a code cell, JavaScript or TypeScript' })),
   component: Type.Optional(Type.String({ description: 'Key, key@version, sc_… or URL of an action' })),
   disabled: Type.Optional(Type.Boolean()),
+  note: Type.Optional(
+    Type.String({
+      maxLength: 10_000,
+      description: 'For people: what the step is for, as Markdown or plain text',
+    }),
+  ),
 };
 
 /** A step without its name. */
@@ -178,6 +184,7 @@ export const GivenStep = Type.Object(stepFields, {
   description: 'The step as it would be deployed, which it need not be; absent: as it is',
 });
 
+/** The schema has no steps within steps; docs/reference/workflow-schema.json does. */
 const InnerSteps = Type.Unsafe<StepInput[]>(
   Type.Array(Type.Record(Type.String(), Type.Unknown()), {
     description: 'Steps with the same fields as those of the workflow',
@@ -301,6 +308,7 @@ const Step = Type.Object(
     type: Type.String(),
     namespace: Type.String(),
     disabled: Type.Boolean(),
+    note: StringOrNull,
     code_raw: StringOrNull,
     codeRaw: StringOrNull,
     codeConfigJson: StringOrNull,

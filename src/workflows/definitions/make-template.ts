@@ -71,6 +71,7 @@ export class TemplateMaker {
       const tries = {
         ...(step.timeoutSeconds === undefined ? {} : { timeout_seconds: step.timeoutSeconds }),
         ...(step.retries === undefined ? {} : { retries: step.retries }),
+        ...noteOf(step.note),
       };
       const values = JSON.parse(step.configuredProps) as ConfiguredProps;
       const { namespace, block } = step;
@@ -254,4 +255,8 @@ function base62Digest(text: string): string {
     left /= 62n;
   }
   return digits;
+}
+
+function noteOf(note: string | undefined): { note?: string } {
+  return note === undefined || note === '' ? {} : { note };
 }

@@ -28,6 +28,8 @@ export interface StepDefinition {
   disabled: boolean;
   /** Absent: a step that is no block. */
   block?: BlockDefinition;
+  /** For people; absent: none. */
+  note?: string;
   /** Longest time that it may take, in seconds; absent: that of the settings. */
   timeoutSeconds?: number;
   /** Its own retries, instead of those of the settings; absent: none. */

@@ -2,8 +2,9 @@ import { isRecord } from '#components/validate-props.ts';
 import type { TriggerKind } from '#storage/tables/workflow-tables.ts';
 import { invalidAt, quoted, refuseNul, refuseUnknownFields } from './at-parameter.ts';
 import { blockDepthMax, blockFieldNames, blockKindOf, checkBlock, stepListsOf } from './block-input.ts';
+import { checkReferences } from './check-references.ts';
 import type { FlowControl } from './flow-control.ts';
-import { foreignRuntime } from './foreign-steps.ts';
+import { exportedField, foreignRuntime } from './foreign-steps.ts';
 import type { StepInput } from './step-input.ts';
 import { defaultWorkflowSettings, type WorkflowSettings } from './workflow-definition.ts';
 
@@ -44,6 +45,7 @@ const stepFields: readonly string[] = [
   'code',
   'component',
   'disabled',
+  'note',
   'timeout_seconds',
   'retries',
 ];
@@ -51,6 +53,7 @@ const stepFields: readonly string[] = [
 /** Checks steps as far as that is possible without building them. `fromTemplate`: their code is the template's. */
 export function checkSteps(steps: readonly StepInput[], options: { fromTemplate: boolean }): void {
   checkList(steps, { at: 'steps', depth: 0, seen: new Map(), fromTemplate: options.fromTemplate });
+  checkReferences(steps);
 }
 
 interface StepList {
@@ -70,6 +73,9 @@ function checkList(steps: readonly StepInput[], list: StepList): void {
       const why = foreignRuntime((step as { runtime?: unknown; lang?: unknown })[field]);
       if (why !== undefined) throw invalidAt(`${at}.${field}`, why);
     }
+    const exported = exportedField(step);
+    if (exported !== undefined)
+      throw invalidAt(`${at}.${exported.field}`, exported.instead, 'unknown_parameter');
     const kind = blockKindOf(step, at);
     if (kind === undefined) refuseBlockFields(step, at);
     checkName(step.namespace, at, seen);
@@ -121,15 +127,17 @@ function checkName(namespace: unknown, at: string, seen: Map<string, string>): v
 }
 
 /** The schema of a request knows the steps at the top only. */
-function checkTypes({ code, component, props, disabled }: StepInput, at: string): void {
+function checkTypes({ code, component, props, disabled, note }: StepInput, at: string): void {
   for (const [field, value, isRight, expected] of [
     ['code', code, typeof code === 'string', 'text'],
     ['component', component, typeof component === 'string', 'text'],
     ['props', props, isRecord(props), 'an object'],
     ['disabled', disabled, typeof disabled === 'boolean', 'true or false'],
+    ['note', note, typeof note === 'string', 'text'],
   ] as const)
     if (value !== undefined && !isRight)
       throw invalidAt(`${at}.${field}`, `expected ${expected}, found ${quoted(value)}`);
+  refuseNul(note, `${at}.note`);
 }
 
 /** Ranges of the time limit and the retries of one step. */
