@@ -85,6 +85,7 @@ export const clientMethods: Readonly<Record<string, string>> = {
   listWorkspaceWorkflows: 'workflows.listInWorkspace',
   listProjectWorkflows: 'workflows.listInProject',
   listWorkflowTicks: 'workflows.listTicks',
+  getWorkflowQueue: 'workflows.queue',
   testStep: 'workflows.testStep',
 
   listDeployments: 'deployments.list',
@@ -256,6 +257,7 @@ export const typeNames: Readonly<Record<string, string>> = {
   Workflow: 'getWorkflow.data',
   WorkflowSummary: 'listMyWorkflows.data',
   WorkflowTick: 'listWorkflowTicks.data',
+  WorkflowQueue: 'getWorkflowQueue.data',
   Deployment: 'getDeployment.data',
   Template: 'getTemplate.data',
   RunStep: 'getRun.data.steps',

@@ -247,6 +247,7 @@ export async function assembleDomain(platform: Platform, parts: RunningParts) {
     onChange: ({ workflowId, endpointKeys, removed }) => {
       workflows.forget(workflowId);
       deployments.forgetWorkflow(workflowId);
+      workflowRuns.flow.settingsChanged(workflowId);
       for (const key of endpointKeys) endpoints.forget(key);
       scheduler.poke();
       if (removed) bus.emitterRemoved(workflowId);

@@ -92,6 +92,7 @@ const tableOwners: Record<string, readonly string[]> = {
   workflows: [
     ...['deployment_components', 'deployments', 'templates', 'test_events', 'triggers', 'workflows'],
     ...['run_resumes', 'run_sends', 'run_steps', 'run_waits', 'runs'],
+    ...['flow_groups', 'flow_queues', 'flow_runs'],
   ],
   delivery: ['auto_subscriptions', 'deliveries', 'delivery_payloads', 'replays', 'subscriptions', 'webhooks'],
 };

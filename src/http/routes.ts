@@ -41,6 +41,7 @@ import { type TestEventRouteOptions, testEventRoutes } from './routes/test-event
 import { type UserRouteOptions, userRoutes } from './routes/user-routes.ts';
 import { type VariableRouteOptions, variableRoutes } from './routes/variable-routes.ts';
 import { type WebhookRouteOptions, webhookRoutes } from './routes/webhook-routes.ts';
+import { type WorkflowQueueRouteOptions, workflowQueueRoutes } from './routes/workflow-queue-routes.ts';
 import { type WorkflowRouteOptions, workflowRoutes } from './routes/workflow-routes.ts';
 import { type WorkflowStreamRouteOptions, workflowStreamRoutes } from './routes/workflow-stream-routes.ts';
 import { type WorkflowTickRouteOptions, workflowTickRoutes } from './routes/workflow-tick-routes.ts';
@@ -58,6 +59,7 @@ export type RouteOptions = HealthRouteOptions &
   DataStoreRouteOptions &
   VariableRouteOptions &
   WorkflowStreamRouteOptions &
+  WorkflowQueueRouteOptions &
   WorkflowTickRouteOptions &
   AppRouteOptions &
   ApphookRouteOptions &
@@ -358,6 +360,7 @@ export const routes: readonly Part[] = [
     ['POST', '/v1/workflows/:id/deployments', 'createDeployment', 'member', 'no tokens'],
     ['GET', '/v1/deployments/:id', 'getDeployment', 'viewer'],
   ]),
+  part('/v1', workflowQueueRoutes, [['GET', '/v1/workflows/:id/queue', 'getWorkflowQueue', 'viewer']]),
   part('/v1', workflowTickRoutes, [['GET', '/v1/workflows/:id/ticks', 'listWorkflowTicks', 'viewer']]),
   part('/v1', templateRoutes, [
     ['POST', '/v1/templates', 'createTemplate', 'member'],

@@ -1,4 +1,6 @@
 import type { DeliveryReason, DeliveryState } from '#storage/tables/delivery-tables.ts';
+import type { FlowKeys } from './held-jobs.ts';
+
 /** Every job kind and the JSON of its payload. `background-jobs.ts` maps each to the function that does it. */
 export interface JobPayloads {
   /** One invocation of a source's `run`. */
@@ -68,6 +70,8 @@ export interface JobPayloads {
     workflow_id: string;
     /** The idempotency key of the request, when its reply is to be kept. */
     key_id?: string;
+    /** Where the workflow has flow control: the keys of the event. */
+    flow?: FlowKeys;
   };
   /** Removes the runs and deployments of a workflow that was deleted, in batches. */
   delete_workflow: { workflow_id: string };

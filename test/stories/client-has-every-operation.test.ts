@@ -235,6 +235,7 @@ describe('the TypeScript client', () => {
     assert.equal((await client.workflows.get(workflow.id)).id, workflow.id);
     assert.equal((await client.workflows.list().take(1)).length, 1);
     assert.deepEqual(await client.workflows.listTicks(workflow.id).take(1), []);
+    assert.equal((await client.workflows.queue(workflow.id)).waiting, 0);
     const [trigger] = workflow.triggers;
     const start = () => fetch(endpointOf((trigger ?? {}) as Record<string, unknown>), { method: 'POST' });
     const emitted = await firstOf(client.events.streamOfWorkflow(workflow.id), start);

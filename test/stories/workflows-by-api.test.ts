@@ -532,6 +532,7 @@ forEachSharedService((fixture) => {
       throttle: { limit: 10, seconds: 60 },
       queue_size: 10_000,
       isolated: true,
+      flow_control: null,
     };
     assert.deepEqual((await service.createWorkflow({ steps: [], settings })).settings, settings);
   });

@@ -61,6 +61,7 @@ export const usualSettings: WorkflowSettings = {
   throttle: null,
   queue_size: 100,
   isolated: false,
+  flow_control: null,
 };
 
 let keys = 0;

@@ -408,6 +408,84 @@ export interface WorkflowSettings {
   queue_size: number;
   /** Addition: steps run in a process of their own; by default, code of one owner shares processes */
   isolated: boolean;
+  flow_control: {
+    /** At most `limit` runs of each key are under way */
+    concurrency?: {
+      /** Integer, 1 to 10000 */
+      limit: number;
+      /**
+       * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+       * all events (1 to 1000 characters)
+       */
+      key?: string;
+    };
+    /** At most `limit` runs of each key begin in any period of `seconds` */
+    throttle?: {
+      /** Integer, 1 to 10000 */
+      limit: number;
+      /** Integer, 1 to 86400 */
+      seconds: number;
+      /**
+       * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+       * all events (1 to 1000 characters)
+       */
+      key?: string;
+    };
+    /**
+     * One run, with the last event, when none of the key came for `seconds`; at the latest
+     * `max_wait_seconds` after the first
+     */
+    debounce?: {
+      /** Integer, 1 to 86400 */
+      seconds: number;
+      /** Integer, 1 to 604800 */
+      max_wait_seconds: number;
+      /**
+       * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+       * all events (1 to 1000 characters)
+       */
+      key?: string;
+    };
+    /** One run of each key is under way */
+    singleton?: {
+      /** Whether an event is skipped while a run of its key is under way, or replaces that run */
+      mode: 'skip' | 'replace';
+      /**
+       * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+       * all events (1 to 1000 characters)
+       */
+      key?: string;
+    };
+    /**
+     * One run for up to `max_events` of a key, or for what came within `max_seconds`; its event is {
+     * events, batch: { count, key } }
+     */
+    batch?: {
+      /** Integer, 1 to 1000 */
+      max_events: number;
+      /** Integer, 1 to 86400 */
+      max_seconds: number;
+      /**
+       * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+       * all events (1 to 1000 characters)
+       */
+      key?: string;
+    };
+    /** Seconds by which a run is placed earlier in the queue, -600 to 600, or an expression for them */
+    priority?: number | string;
+    /**
+     * At most `limit` runs begin in any period of `seconds`, counted over all workflows with a rate limit
+     * on the same account
+     */
+    rate_limit?: {
+      /** A step and its account prop: <namespace>.<prop> (3 to 300 characters) */
+      account: string;
+      /** Integer, 1 to 10000 */
+      limit: number;
+      /** Integer, 1 to 86400 */
+      seconds: number;
+    };
+  } | null;
 }
 
 /** `data.steps` in answers of `POST /v1/templates`. */
@@ -578,6 +656,51 @@ export interface WorkflowTick {
   } | null;
 }
 
+/** `data` in answers of `GET /v1/workflows/{id}/queue`. */
+export interface WorkflowQueue {
+  /** Runs that were stored a moment ago, and not looked at yet (integer) */
+  arrived: number;
+  /** Events that a debounce or a batch holds back (integer) */
+  collected: number;
+  /** Runs that wait for their turn (integer) */
+  waiting: number;
+  /** Runs that hold a place (integer) */
+  under_way: number;
+  /** Since the workflow has flow control */
+  totals: {
+    /** Runs that were let begin (integer) */
+    started: number;
+    /** Events that a singleton skipped (integer) */
+    skipped: number;
+    /** Runs that a later event of a singleton replaced (integer) */
+    replaced: number;
+    /** Events that a later event of a debounce replaced (integer) */
+    debounced: number;
+    /** Events that became part of a batch (integer) */
+    batched: number;
+  };
+  /** The 100 keys with the longest queues */
+  waiting_keys: ({
+    key: string;
+    throttle_key: string;
+    /** Integer */
+    waiting: number;
+    /** Integer */
+    under_way: number;
+    blocked_by: 'concurrency' | 'throttle' | 'rate_limit' | null;
+    /** In words */
+    reason: string;
+    /** ISO 8601 */
+    until: string | null;
+  })[];
+  /** The 100 concurrency keys with the most runs under way */
+  keys_under_way: {
+    key: string;
+    /** Integer */
+    under_way: number;
+  }[];
+}
+
 /** `data` in answers of `GET /v1/deployments/{id}`. */
 export interface Deployment {
   /** d_… */
@@ -625,6 +748,84 @@ export interface Template {
     queue_size?: number;
     /** Addition: steps run in a process of their own; by default, code of one owner shares processes */
     isolated?: boolean;
+    flow_control?: {
+      /** At most `limit` runs of each key are under way */
+      concurrency?: {
+        /** Integer, 1 to 10000 */
+        limit: number;
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /** At most `limit` runs of each key begin in any period of `seconds` */
+      throttle?: {
+        /** Integer, 1 to 10000 */
+        limit: number;
+        /** Integer, 1 to 86400 */
+        seconds: number;
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /**
+       * One run, with the last event, when none of the key came for `seconds`; at the latest
+       * `max_wait_seconds` after the first
+       */
+      debounce?: {
+        /** Integer, 1 to 86400 */
+        seconds: number;
+        /** Integer, 1 to 604800 */
+        max_wait_seconds: number;
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /** One run of each key is under way */
+      singleton?: {
+        /** Whether an event is skipped while a run of its key is under way, or replaces that run */
+        mode: 'skip' | 'replace';
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /**
+       * One run for up to `max_events` of a key, or for what came within `max_seconds`; its event is {
+       * events, batch: { count, key } }
+       */
+      batch?: {
+        /** Integer, 1 to 1000 */
+        max_events: number;
+        /** Integer, 1 to 86400 */
+        max_seconds: number;
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /** Seconds by which a run is placed earlier in the queue, -600 to 600, or an expression for them */
+      priority?: number | string;
+      /**
+       * At most `limit` runs begin in any period of `seconds`, counted over all workflows with a rate limit
+       * on the same account
+       */
+      rate_limit?: {
+        /** A step and its account prop: <namespace>.<prop> (3 to 300 characters) */
+        account: string;
+        /** Integer, 1 to 10000 */
+        limit: number;
+        /** Integer, 1 to 86400 */
+        seconds: number;
+      };
+    } | null;
   };
   /** Null: the owner shares no workspace with the reader */
   owner_id: string | null;
@@ -740,6 +941,16 @@ export interface RunDetail {
   ended_at: string | null;
   /** steps.trigger.event */
   event: unknown;
+  /** Its place under flow control; null: there is none, or it has ended */
+  queue: {
+    state: 'collected' | 'waiting' | 'started';
+    /** In words, why it waits */
+    reason: string;
+    /** ISO 8601 */
+    until: string | null;
+    /** What is wrong with the keys of its event */
+    warning: string | null;
+  } | null;
   /**
    * The records of its steps, in the order of the definition. Of steps in maps the first 1,000, what did
    * not succeed first
@@ -3992,6 +4203,84 @@ export interface CreateWorkflowBody {
     queue_size?: number;
     /** Addition: steps run in a process of their own; by default, code of one owner shares processes */
     isolated?: boolean;
+    flow_control?: {
+      /** At most `limit` runs of each key are under way */
+      concurrency?: {
+        /** Integer, 1 to 10000 */
+        limit: number;
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /** At most `limit` runs of each key begin in any period of `seconds` */
+      throttle?: {
+        /** Integer, 1 to 10000 */
+        limit: number;
+        /** Integer, 1 to 86400 */
+        seconds: number;
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /**
+       * One run, with the last event, when none of the key came for `seconds`; at the latest
+       * `max_wait_seconds` after the first
+       */
+      debounce?: {
+        /** Integer, 1 to 86400 */
+        seconds: number;
+        /** Integer, 1 to 604800 */
+        max_wait_seconds: number;
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /** One run of each key is under way */
+      singleton?: {
+        /** Whether an event is skipped while a run of its key is under way, or replaces that run */
+        mode: 'skip' | 'replace';
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /**
+       * One run for up to `max_events` of a key, or for what came within `max_seconds`; its event is {
+       * events, batch: { count, key } }
+       */
+      batch?: {
+        /** Integer, 1 to 1000 */
+        max_events: number;
+        /** Integer, 1 to 86400 */
+        max_seconds: number;
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /** Seconds by which a run is placed earlier in the queue, -600 to 600, or an expression for them */
+      priority?: number | string;
+      /**
+       * At most `limit` runs begin in any period of `seconds`, counted over all workflows with a rate limit
+       * on the same account
+       */
+      rate_limit?: {
+        /** A step and its account prop: <namespace>.<prop> (3 to 300 characters) */
+        account: string;
+        /** Integer, 1 to 10000 */
+        limit: number;
+        /** Integer, 1 to 86400 */
+        seconds: number;
+      };
+    } | null;
   };
 }
 
@@ -4078,6 +4367,84 @@ export interface CreateDeploymentBody {
     queue_size?: number;
     /** Addition: steps run in a process of their own; by default, code of one owner shares processes */
     isolated?: boolean;
+    flow_control?: {
+      /** At most `limit` runs of each key are under way */
+      concurrency?: {
+        /** Integer, 1 to 10000 */
+        limit: number;
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /** At most `limit` runs of each key begin in any period of `seconds` */
+      throttle?: {
+        /** Integer, 1 to 10000 */
+        limit: number;
+        /** Integer, 1 to 86400 */
+        seconds: number;
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /**
+       * One run, with the last event, when none of the key came for `seconds`; at the latest
+       * `max_wait_seconds` after the first
+       */
+      debounce?: {
+        /** Integer, 1 to 86400 */
+        seconds: number;
+        /** Integer, 1 to 604800 */
+        max_wait_seconds: number;
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /** One run of each key is under way */
+      singleton?: {
+        /** Whether an event is skipped while a run of its key is under way, or replaces that run */
+        mode: 'skip' | 'replace';
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /**
+       * One run for up to `max_events` of a key, or for what came within `max_seconds`; its event is {
+       * events, batch: { count, key } }
+       */
+      batch?: {
+        /** Integer, 1 to 1000 */
+        max_events: number;
+        /** Integer, 1 to 86400 */
+        max_seconds: number;
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /** Seconds by which a run is placed earlier in the queue, -600 to 600, or an expression for them */
+      priority?: number | string;
+      /**
+       * At most `limit` runs begin in any period of `seconds`, counted over all workflows with a rate limit
+       * on the same account
+       */
+      rate_limit?: {
+        /** A step and its account prop: <namespace>.<prop> (3 to 300 characters) */
+        account: string;
+        /** Integer, 1 to 10000 */
+        limit: number;
+        /** Integer, 1 to 86400 */
+        seconds: number;
+      };
+    } | null;
   };
   /** d_… that the new version is made from; with another one deployed since it is a conflict */
   follows?: string;
@@ -4142,6 +4509,84 @@ export interface CreateTemplateBody {
     queue_size?: number;
     /** Addition: steps run in a process of their own; by default, code of one owner shares processes */
     isolated?: boolean;
+    flow_control?: {
+      /** At most `limit` runs of each key are under way */
+      concurrency?: {
+        /** Integer, 1 to 10000 */
+        limit: number;
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /** At most `limit` runs of each key begin in any period of `seconds` */
+      throttle?: {
+        /** Integer, 1 to 10000 */
+        limit: number;
+        /** Integer, 1 to 86400 */
+        seconds: number;
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /**
+       * One run, with the last event, when none of the key came for `seconds`; at the latest
+       * `max_wait_seconds` after the first
+       */
+      debounce?: {
+        /** Integer, 1 to 86400 */
+        seconds: number;
+        /** Integer, 1 to 604800 */
+        max_wait_seconds: number;
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /** One run of each key is under way */
+      singleton?: {
+        /** Whether an event is skipped while a run of its key is under way, or replaces that run */
+        mode: 'skip' | 'replace';
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /**
+       * One run for up to `max_events` of a key, or for what came within `max_seconds`; its event is {
+       * events, batch: { count, key } }
+       */
+      batch?: {
+        /** Integer, 1 to 1000 */
+        max_events: number;
+        /** Integer, 1 to 86400 */
+        max_seconds: number;
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /** Seconds by which a run is placed earlier in the queue, -600 to 600, or an expression for them */
+      priority?: number | string;
+      /**
+       * At most `limit` runs begin in any period of `seconds`, counted over all workflows with a rate limit
+       * on the same account
+       */
+      rate_limit?: {
+        /** A step and its account prop: <namespace>.<prop> (3 to 300 characters) */
+        account: string;
+        /** Integer, 1 to 10000 */
+        limit: number;
+        /** Integer, 1 to 86400 */
+        seconds: number;
+      };
+    } | null;
   };
 }
 

@@ -186,6 +186,7 @@ import type {
   VariableAuditEntry,
   Webhook,
   Workflow,
+  WorkflowQueue,
   WorkflowSummary,
   WorkflowTick,
   Workspace,
@@ -1885,6 +1886,17 @@ export class Workflows {
    */
   delete(workflowId: string, query: DeleteWorkflowQuery = {}, options: RequestOptions = {}): Promise<void> {
     return this.#transport.nothing({ method: 'DELETE', path: pathOf`/v1/workflows/${workflowId}`, query: { ...query } }, options);
+  }
+
+  /**
+   * What waits for a workflow with flow control, by key, and why.
+   *
+   * `GET /v1/workflows/{id}/queue`
+   * @param workflowId p_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  queue(workflowId: string, query: CommonParameters = {}, options: RequestOptions = {}): Promise<WorkflowQueue> {
+    return this.#transport.data({ method: 'GET', path: pathOf`/v1/workflows/${workflowId}/queue`, query: { ...query }, isRepeatable: true }, options);
   }
 
   /**

@@ -19,6 +19,7 @@ import {
 } from '#storage/tables/workflow-tables.ts';
 import { findTestEvent } from '#workflows/definitions/test-event-store.ts';
 import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
+import { placeOfRun, type RunPlace } from '#workflows/flow-control/view-queue.ts';
 import type { RunManager } from '#workflows/runs/manage-runs.ts';
 import type { RunError } from '#workflows/runs/run-events.ts';
 import type { StepError } from '#workflows/runs/run-step.ts';
@@ -106,6 +107,20 @@ const RunDetail = Type.Object(
   {
     ...runFields,
     event: Type.Unknown({ description: 'steps.trigger.event' }),
+    queue: Type.Union(
+      [
+        Type.Object({
+          state: OneOf(['collected', 'waiting', 'started']),
+          reason: Type.String({ description: 'In words, why it waits' }),
+          until: Time,
+          warning: Type.Union([Type.String(), Type.Null()], {
+            description: 'What is wrong with the keys of its event',
+          }),
+        }),
+        Type.Null(),
+      ],
+      { description: 'Its place under flow control; null: there is none, or it has ended' },
+    ),
     steps: Type.Array(Step, {
       description:
         'The records of its steps, in the order of the definition. Of steps in maps the first 1,000, what did not succeed first',
@@ -228,6 +243,7 @@ export function runRoutes(app: App, { store, runManager, stepTrier }: RunRouteOp
       const detail = {
         ...runView(run),
         event: parsed(run.event),
+        queue: placeView(await placeOfRun(store.read, run.id)),
         steps: steps.map(stepView),
         steps_left_out: left_out,
         sends: sends.map(sendView),
@@ -410,6 +426,12 @@ function runView(run: ListedRun | RunTable): Static<typeof Run> {
     started_at: time(run.started_at_ms),
     ended_at: time(run.ended_at_ms),
   };
+}
+
+function placeView(place: RunPlace | undefined) {
+  if (place === undefined) return null;
+  const { untilMs, ...rest } = place;
+  return { ...rest, until: time(untilMs) };
 }
 
 function errorView({ cell_id, ...error }: RunError): Static<typeof ErrorShape> {

@@ -23,6 +23,101 @@ const Throttle = Type.Object(
   { additionalProperties: false, description: 'At most `limit` runs begin in each window of `seconds`' },
 );
 
+const key = Type.Optional(
+  Type.String({
+    minLength: 1,
+    maxLength: 1_000,
+    description:
+      'An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for all events',
+  }),
+);
+const limit = Type.Integer({ minimum: 1, maximum: 10_000 });
+const seconds = (maximum: number) => Type.Integer({ minimum: 1, maximum });
+
+/** `settings.flow_control`; what may not be combined is checked in workflows/definitions/flow-control.ts. */
+const FlowControl = Type.Object(
+  {
+    concurrency: Type.Optional(
+      Type.Object(
+        { limit, key },
+        { additionalProperties: false, description: 'At most `limit` runs of each key are under way' },
+      ),
+    ),
+    throttle: Type.Optional(
+      Type.Object(
+        { limit, seconds: seconds(86_400), key },
+        {
+          additionalProperties: false,
+          description: 'At most `limit` runs of each key begin in any period of `seconds`',
+        },
+      ),
+    ),
+    debounce: Type.Optional(
+      Type.Object(
+        { seconds: seconds(86_400), max_wait_seconds: seconds(604_800), key },
+        {
+          additionalProperties: false,
+          description:
+            'One run, with the last event, when none of the key came for `seconds`; at the latest `max_wait_seconds` after the first',
+        },
+      ),
+    ),
+    singleton: Type.Optional(
+      Type.Object(
+        {
+          mode: OneOf(['skip', 'replace'], {
+            description:
+              'Whether an event is skipped while a run of its key is under way, or replaces that run',
+          }),
+          key,
+        },
+        { additionalProperties: false, description: 'One run of each key is under way' },
+      ),
+    ),
+    batch: Type.Optional(
+      Type.Object(
+        { max_events: Type.Integer({ minimum: 1, maximum: 1_000 }), max_seconds: seconds(86_400), key },
+        {
+          additionalProperties: false,
+          description:
+            'One run for up to `max_events` of a key, or for what came within `max_seconds`; its event is { events, batch: { count, key } }',
+        },
+      ),
+    ),
+    priority: Type.Optional(
+      Type.Union(
+        [Type.Integer({ minimum: -600, maximum: 600 }), Type.String({ minLength: 1, maxLength: 1_000 })],
+        {
+          description:
+            'Seconds by which a run is placed earlier in the queue, -600 to 600, or an expression for them',
+        },
+      ),
+    ),
+    rate_limit: Type.Optional(
+      Type.Object(
+        {
+          account: Type.String({
+            minLength: 3,
+            maxLength: 300,
+            description: 'A step and its account prop: <namespace>.<prop>',
+          }),
+          limit,
+          seconds: seconds(86_400),
+        },
+        {
+          additionalProperties: false,
+          description:
+            'At most `limit` runs begin in any period of `seconds`, counted over all workflows with a rate limit on the same account',
+        },
+      ),
+    ),
+  },
+  {
+    additionalProperties: false,
+    description: 'When runs may begin, by keys of their events; for runs of all triggers',
+  },
+);
+
 const runSettings = {
   timeout_seconds: integerOrNull({
     minimum: 1,
@@ -46,6 +141,7 @@ const runSettings = {
     description:
       'Addition: steps run in a process of their own; by default, code of one owner shares processes',
   }),
+  flow_control: Type.Union([FlowControl, Type.Null()]),
 };
 
 /** `settings` of a request. */
@@ -60,6 +156,7 @@ export const SettingsInput = Type.Object(
     throttle: Type.Optional(runSettings.throttle),
     queue_size: Type.Optional(runSettings.queue_size),
     isolated: Type.Optional(runSettings.isolated),
+    flow_control: Type.Optional(runSettings.flow_control),
   },
   { additionalProperties: false },
 );

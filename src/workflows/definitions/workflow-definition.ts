@@ -1,4 +1,5 @@
 import type { BlockDefinition } from './block-definition.ts';
+import type { FlowControl } from './flow-control.ts';
 
 /** What one deployment of a workflow does, as it is kept in `deployments.definition`. Never changed once written. */
 export interface WorkflowDefinition {
@@ -56,6 +57,8 @@ export interface WorkflowSettings {
   queueSize: number;
   /** Steps run in a process that no other code of the owner shares. Absent in deployments from before it existed: no. */
   isolated?: boolean;
+  /** Absent in deployments from before it existed: none. */
+  flowControl?: FlowControl | null;
 }
 
 export const defaultWorkflowSettings: WorkflowSettings = {
@@ -66,4 +69,5 @@ export const defaultWorkflowSettings: WorkflowSettings = {
   throttle: null,
   queueSize: 100,
   isolated: false,
+  flowControl: null,
 };

@@ -3,6 +3,7 @@ import type { TriggerKind } from '#storage/tables/workflow-tables.ts';
 import { invalidAt, quoted, refuseNul, refuseUnknownFields } from './at-parameter.ts';
 import { blockDepthMax, blockFieldNames, blockKindOf, checkBlock, stepListsOf } from './block-input.ts';
 import { checkReferences } from './check-references.ts';
+import type { FlowControl } from './flow-control.ts';
 import { exportedField, foreignRuntime } from './foreign-steps.ts';
 import type { StepInput } from './step-input.ts';
 import { defaultWorkflowSettings, type WorkflowSettings } from './workflow-definition.ts';
@@ -26,6 +27,7 @@ export interface SettingsInput {
   throttle?: { limit: number; seconds: number } | null;
   queue_size?: number;
   isolated?: boolean;
+  flow_control?: FlowControl | null;
 }
 
 export interface DefinitionInput {
@@ -182,6 +184,11 @@ function checkCodeOf({ code, component }: StepInput, at: string, fromTemplate: b
     throw invalidAt(`${at}.component`, 'give either code or component, not both');
 }
 
+/** An object without controls is the same as none. */
+function orNone(flow: FlowControl | null): FlowControl | null {
+  return flow === null || Object.keys(flow).length === 0 ? null : flow;
+}
+
 /** Settings laid over those that are there. Their ranges are the schema's (http/routes/workflow-shapes.ts). */
 export function settingsOf(
   given: SettingsInput | undefined,
@@ -189,6 +196,7 @@ export function settingsOf(
 ): WorkflowSettings {
   refuseNul(given?.name, 'settings.name');
   const { timeout_seconds, memory_mb, auto_retry, concurrency, throttle, queue_size, isolated } = given ?? {};
+  const { flow_control } = given ?? {};
   return {
     timeoutSeconds: timeout_seconds === undefined ? before.timeoutSeconds : timeout_seconds,
     memoryMb: memory_mb ?? before.memoryMb,
@@ -197,6 +205,7 @@ export function settingsOf(
     throttle: throttle === undefined ? before.throttle : throttle,
     queueSize: queue_size ?? before.queueSize,
     isolated: isolated ?? before.isolated ?? false,
+    flowControl: flow_control === undefined ? (before.flowControl ?? null) : orNone(flow_control),
   };
 }
 
@@ -209,5 +218,6 @@ export function viewSettings(settings: WorkflowSettings) {
     throttle: settings.throttle,
     queue_size: settings.queueSize,
     isolated: settings.isolated ?? false,
+    flow_control: settings.flowControl ?? null,
   };
 }
