@@ -63,6 +63,7 @@ import type {
   RunSendTable,
   RunStepTable,
   RunTable,
+  RunWaitTable,
   StoredDeploymentTable,
   TemplateTable,
   TestEventTable,
@@ -123,6 +124,7 @@ export interface Tables {
   runs: RunTable;
   run_steps: RunStepTable;
   run_resumes: RunResumeTable;
+  run_waits: RunWaitTable;
   run_sends: RunSendTable;
   data_stores: DataStoreTable;
   data_store_entries: DataStoreEntryTable;

@@ -1,6 +1,7 @@
 import { bytesText } from '#lib/units.ts';
 import { inputBytesMax } from '#runner/protocol.ts';
 import {
+  deferValue,
   ExpressionError,
   type ExpressionScope,
   evaluateExpression,
@@ -100,6 +101,12 @@ export class StepProps {
    */
   evaluate(values: Loose, given: Omit<ExpressionScope, 'onUnset'>, warn: (message: string) => void): void {
     for (const [name, definition] of this.#evaluated) {
+      if (definition.lazy === true) {
+        const onUnset = (variable: string) =>
+          warn(`prop ${name}: the environment variable ${variable} is not set`);
+        values[name] = deferValue(values[name], name, { ...given, onUnset });
+        continue;
+      }
       const own = evaluateType[definition.type] ?? evaluatePlain;
       const unset = new Set<string>();
       const scope: ExpressionScope = { ...given, onUnset: (variable) => unset.add(variable) };

@@ -1,6 +1,8 @@
+import type { BlockDefinition } from './block-definition.ts';
+
 /** What one deployment of a workflow does, as it is kept in `deployments.definition`. Never changed once written. */
 export interface WorkflowDefinition {
-  /** In the order in which they run. */
+  /** In the order in which they are written: a block comes before the steps in it. */
   steps: StepDefinition[];
   settings: WorkflowSettings;
 }
@@ -25,6 +27,18 @@ export interface StepDefinition {
   disabled: boolean;
   /** For people; absent: none. */
   note?: string;
+  /** Absent: a step that is no block. */
+  block?: BlockDefinition;
+  /** Longest time that it may take, in seconds; absent: that of the settings. */
+  timeoutSeconds?: number;
+  /** Its own retries, instead of those of the settings; absent: none. */
+  retries?: StepRetries;
+}
+
+/** A failed step is tried again `times` times: after `seconds`, and twice as late each time. */
+export interface StepRetries {
+  times: number;
+  seconds: number;
 }
 
 /** How the runs of a deployment are run. */
