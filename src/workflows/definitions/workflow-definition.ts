@@ -25,10 +25,10 @@ export interface StepDefinition {
   /** JSON object of definitions that additionalProps returned, by name; null: none. */
   dynamicProps: string | null;
   disabled: boolean;
-  /** For people; absent: none. */
-  note?: string;
   /** Absent: a step that is no block. */
   block?: BlockDefinition;
+  /** For people; absent: none. */
+  note?: string;
   /** Longest time that it may take, in seconds; absent: that of the settings. */
   timeoutSeconds?: number;
   /** Its own retries, instead of those of the settings; absent: none. */
