@@ -466,6 +466,29 @@ forEachSharedService((fixture) => {
       [[block({ items: [] })], /^steps\[0\]\.items: there is no such field/],
       [[{ namespace: 'm', block: 'map', steps: [] }], /^steps\[0\]\.items: required/],
       [[{ ...returns('x', '1'), branches: [] }], /^steps\[0\]\.branches: only blocks have this field/],
+      [
+        [
+          block({ branches: [branch({ steps: [returns('in', '1')] })] }),
+          { namespace: 'c', block: 'end', reason: '{{steps.in.x}}' },
+        ],
+        /^steps\[1\]\.reason: the expression names steps\.in, which cannot have run before/,
+      ],
+      [
+        [
+          block({
+            branches: [
+              branch({ steps: [returns('one', '1')] }),
+              {
+                slug: 'z',
+                steps: [
+                  { namespace: 'two', component: 'crypto-hash', props: { a: ['x {{ steps["one"].y }}'] } },
+                ],
+              },
+            ],
+          }),
+        ],
+        /^steps\[0\]\.branches\[1\]\.steps\[0\]\.props\.a\[0\]: the expression names steps\.one/,
+      ],
       [[block({ on_error: 'branch' })], /^steps\[0\]\.error_steps: required/],
       [[block({ code: 'export default {}' })], /^steps\[0\]\.code: there is no such field/],
       [[deep(11)], /blocks may be 10 deep/],
