@@ -78,6 +78,7 @@ export async function assembleEdges(platform: Platform, domain: Domain) {
     apiRequests: domain.apiRequests,
     componentCatalogue: platform.componentCatalogue,
     packageFetcher: platform.packageFetcher,
+    repositoryTools: platform.repositoryTools,
     dataStores: domain.dataStores,
     variables: domain.variables,
     onVariableChange: domain.variableChanges.tell,

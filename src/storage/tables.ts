@@ -44,6 +44,8 @@ import type {
   RegistryComponentTable,
   RegistryFileTable,
   RegistryPackageTable,
+  RegistryRepositoryTable,
+  RegistryVersionTable,
 } from './tables/registry-tables.ts';
 import type {
   SourceAccountTable,
@@ -99,6 +101,8 @@ export interface Tables {
   registry_packages: RegistryPackageTable;
   registry_files: RegistryFileTable;
   registry_components: RegistryComponentTable;
+  registry_repositories: RegistryRepositoryTable;
+  registry_versions: RegistryVersionTable;
   sources: SourceTable;
   source_accounts: SourceAccountTable;
   source_apphooks: SourceApphookTable;
