@@ -133,7 +133,7 @@ async function addPackage(
   return added;
 }
 
-/** Waits for the update that is due. It goes on when the command is interrupted. */
+/** Waits for the update that is due. The service continues it when the command is interrupted. */
 async function untilRead(session: Session, api: Api, begun: RegistryRepository): Promise<RegistryRepository> {
   let now = begun;
   while (now.state === 'waiting' || now.state === 'updating') {

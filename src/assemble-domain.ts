@@ -284,7 +284,7 @@ export async function assembleDomain(platform: Platform, parts: RunningParts) {
       workflowRuns,
       appEvents,
       repositories: updateRepositoryHandler({
-        ...{ store, node, clock, logger, tools: platform.repositoryTools },
+        ...{ store, node, clock, logger, repository: platform.repositoryOptions },
         fetcher: platform.packageFetcher,
       }),
     }),

@@ -143,11 +143,11 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
   });
   parts.add('component builder', () => builder.close());
   const registry = new LocalRegistry(join(import.meta.dirname, '..', 'components'));
-  const repositoryTools = {
+  const repositoryOptions = {
     ...{ dispatcher, logger, walls },
     folder: join(settings.data, 'components', 'repositories'),
   };
-  const repositories = new RepositoryFiles(repositoryTools);
+  const repositories = new RepositoryFiles(repositoryOptions);
   parts.add('files of Git repositories', () => repositories.close());
   const resolver = new ComponentResolver({ store, builder, runner, registry, repositories, clock });
   const packageFetcher = new PackageFetcher({ ...fromNpm, logger, walls });
@@ -187,7 +187,7 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
     ...{ settings, environment, logger, clock, databaseClock, has, version: packageJson.version },
     ...{ address, publicUrl, egress, door, store, vault, first, node, startedAtMs: clock.now() },
     ...{ runner, unattributedErrors, dispatcher, builder, resolver, packageFetcher, componentCatalogue },
-    repositoryTools,
+    repositoryOptions,
     ...{ bus, eventPruner, eventRates, quotas, jobs, pool, outcomes },
   };
 }

@@ -230,7 +230,7 @@ async function withRegistry<T>(
     policy: new AddressPolicy({ allow: settings.egress, connectTo: settings.connectTo, deny: () => [] }),
     ...(settings.extraCa === '' ? {} : { extraCa: await readFile(settings.extraCa, 'utf8') }),
   });
-  const tools = { dispatcher, logger: silentLogger, folder: repositoriesFolder(context) };
+  const repository = { dispatcher, logger: silentLogger, folder: repositoriesFolder(context) };
   const fetcher = new PackageFetcher({
     cacheFolder: join(settings.data, 'components'),
     registry: settings.npmRegistry,
@@ -238,7 +238,7 @@ async function withRegistry<T>(
     logger: silentLogger,
   });
   try {
-    return await work({ store, clock, fetcher, progress, tools, logger: silentLogger });
+    return await work({ store, clock, fetcher, progress, repository, logger: silentLogger });
   } finally {
     await fetcher.close();
     await dispatcher.destroy();

@@ -72,7 +72,7 @@ export async function addRepository(
   return requestUpdate(options, row.id);
 }
 
-/** The same without a job: whoever calls it makes the update. */
+/** The same without a job: the caller makes the update. */
 export async function insertWanted(
   { store, clock }: ManageOptions,
   wanted: { url: string; ref?: string | undefined; userId: string | null },
@@ -130,13 +130,13 @@ export async function removeRepository(
 
 /** Updates a repository; the job ends with it, whatever came of it. */
 export function updateRepositoryHandler(options: UpdateOptions & { node: string }): JobHandler {
-  const { store, node, tools } = options;
+  const { store, node, repository } = options;
   return {
     async run(job: LeasedJob, signal: AbortSignal) {
       const { repository_id: id } = job.payload as JobPayloads['update_repository'];
       await updateRepository(options, id, signal);
       await store.transaction((tx) => settleJobs(store, tx, { node, jobs: [job] }));
-      if ((await findRepository(store.read, id)) === undefined) await forgetRepository(tools, id);
+      if ((await findRepository(store.read, id)) === undefined) await forgetRepository(repository, id);
     },
     async quarantined(job: LeasedJob) {
       const { repository_id: id } = job.payload as JobPayloads['update_repository'];

@@ -13,7 +13,7 @@ import { cloneFolder, isClone } from './repository-url.ts';
 type GitAsk = Parameters<GitReaderProcess['ask']>[0];
 
 /** What all repositories of this process are read with. */
-export interface RepositoryTools extends BuilderProcessOptions {
+export interface RepositoryOptions extends BuilderProcessOptions {
   dispatcher: GuardedDispatcher;
   /** Ours alone: packs that were received. */
   folder: string;
@@ -51,7 +51,7 @@ export class OpenRepository {
   readonly #limits: RepositoryLimits;
   readonly #reader: GitReaderProcess;
   readonly #client: GitClient | undefined;
-  /** Of this opening; removed when it is closed. */
+  /** Packs that are removed when it is closed. */
   readonly #folder: string;
   readonly #kept: string;
   readonly #time: BuildTime;
@@ -59,24 +59,24 @@ export class OpenRepository {
 
   /** `id` is that of the repository: what was received of its history is kept under that name. */
   static async open(
-    tools: RepositoryTools,
+    options: RepositoryOptions,
     { id, url, signal }: { id: string; url: string; signal: AbortSignal },
   ): Promise<OpenRepository> {
-    const limits = { ...defaultLimits, ...tools.limits };
+    const limits = { ...defaultLimits, ...options.limits };
     // Looked at first: the folder of a clone has to be there when the process starts.
     const clone = isClone(url) ? await cloneFolder(url) : undefined;
-    const parent = await processFolder(join(tools.folder, 'open'), 0o700);
+    const parent = await processFolder(join(options.folder, 'open'), 0o700);
     const folder = await mkdtemp(join(parent, 'repository-'));
-    const kept = join(tools.folder, id);
+    const kept = join(options.folder, id);
     if (clone === undefined) await mkdir(kept, { recursive: true, mode: 0o700 });
-    const { logger, walls } = tools;
+    const { logger, walls } = options;
     const granted = clone === undefined ? [folder, kept] : [clone];
     try {
       const reader = await GitReaderProcess.start(granted, {
         logger,
         ...(walls === undefined ? {} : { walls }),
       });
-      const client = clone === undefined ? new GitClient({ dispatcher: tools.dispatcher, url }) : undefined;
+      const client = clone === undefined ? new GitClient({ dispatcher: options.dispatcher, url }) : undefined;
       const open = new OpenRepository({ limits, reader, client, folder, kept, signal });
       if (clone !== undefined) await open.ask({ type: 'open-clone', folder: clone });
       return open;
@@ -192,8 +192,11 @@ export class OpenRepository {
 }
 
 /** Removes what is kept on this machine of a repository that is no longer in the registry. */
-export async function forgetRepository(tools: Pick<RepositoryTools, 'folder'>, id: string): Promise<void> {
-  await rm(join(tools.folder, id), { recursive: true, force: true });
+export async function forgetRepository(
+  options: Pick<RepositoryOptions, 'folder'>,
+  id: string,
+): Promise<void> {
+  await rm(join(options.folder, id), { recursive: true, force: true });
 }
 
 function byNumber(a: string, b: string): number {

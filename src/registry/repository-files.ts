@@ -4,7 +4,7 @@ import type { ReadStored } from '#components/own-files.ts';
 import type { PackageFile } from '#components/package-fetcher.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
 import { Slots } from '#lib/slots.ts';
-import { OpenRepository, type RepositoryTools } from './open-repository.ts';
+import { OpenRepository, type RepositoryOptions } from './open-repository.ts';
 
 /** Repositories that are open for a component at a time: each has a process. */
 const openMax = 2;
@@ -28,13 +28,13 @@ export interface CommitFile {
 
 /** The files of commits, for the components that are used: fetched for a build, and not kept. */
 export class RepositoryFiles {
-  readonly #tools: RepositoryTools;
+  readonly #options: RepositoryOptions;
   readonly #slots = new Slots(openMax);
   readonly #closing = new AbortController();
   readonly #running = new Set<Promise<unknown>>();
 
-  constructor(tools: RepositoryTools) {
-    this.#tools = { ...tools, limits: { ...tools.limits, ...limits } };
+  constructor(options: RepositoryOptions) {
+    this.#options = { ...options, limits: { ...options.limits, ...limits } };
   }
 
   /** `work` reads files of the commit. Throws what opening a repository does, UnavailableError `builder_busy`, and what `work` does. */
@@ -61,7 +61,7 @@ export class RepositoryFiles {
     try {
       signal.throwIfAborted();
       const { repositoryId: id, url, commit } = file;
-      const repository = await OpenRepository.open(this.#tools, { id, url, signal });
+      const repository = await OpenRepository.open(this.#options, { id, url, signal });
       try {
         await repository.loadCommit(commit);
         return await work(readerOf(repository, file));

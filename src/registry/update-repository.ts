@@ -10,7 +10,7 @@ import { CallerError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
 import type { RegistryRepositoryTable, RegistryVersionTable } from '#storage/tables/registry-tables.ts';
-import { OpenRepository, type RepositoryTools } from './open-repository.ts';
+import { OpenRepository, type RepositoryOptions } from './open-repository.ts';
 import {
   changeRepository,
   countVersions,
@@ -43,7 +43,7 @@ export interface UpdateOptions {
   clock: Clock;
   logger: Logger;
   fetcher: Pick<PackageFetcher, 'scan'>;
-  tools: RepositoryTools;
+  repository: RepositoryOptions;
   /** Gets what is also written to the row of the repository. */
   onProgress?: (progress: RepositoryProgress) => void;
 }
@@ -133,7 +133,7 @@ async function index(
   row: RegistryRepositoryTable,
   signal: AbortSignal,
 ): Promise<IndexChanges> {
-  const { store, tools, fetcher } = options;
+  const { store, repository: reading, fetcher } = options;
   const writer = new ProgressWriter(options, row.id);
   const progress = (now: RepositoryProgress): void => writer.write(now);
   const readings = {
@@ -141,7 +141,7 @@ async function index(
       progress({ phase: what === 'unpack' ? 'unpacking' : 'comparing', done: Math.round(done), total }),
   };
   progress({ phase: 'connecting', done: 0, total: null });
-  const repository = await OpenRepository.open(tools, { id: row.id, url: row.url, signal }).finally(() =>
+  const repository = await OpenRepository.open(reading, { id: row.id, url: row.url, signal }).finally(() =>
     writer.end(),
   );
   try {
@@ -310,7 +310,7 @@ class ProgressWriter {
       });
   }
 
-  /** Nothing is written any more when it resolves. */
+  /** When it resolves, nothing is written after it. */
   async end(): Promise<void> {
     await this.#writing;
   }

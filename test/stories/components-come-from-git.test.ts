@@ -153,6 +153,35 @@ for (const dialect of storesOfStory(import.meta.filename, process.env[turnVariab
       assert.match(gone.stderr, /the registry has no repository/);
     });
 
+    test('an update continues after a kill of the service in the middle of a download', async () => {
+      const { body } = await service.api('GET', '/v1/registry/repositories');
+      const { id } = body.data.find(({ url }: { url: string }) => url === git.urlOf('components.git'));
+      await repository.commit({ [`${folderOf}/greet.mjs`]: greet('0.0.3') });
+      const downloads = Promise.withResolvers<void>();
+      let posts = 0;
+      git.intercept = (path) => {
+        posts += path.endsWith('/git-upload-pack') ? 1 : 0;
+        if (posts === 2) downloads.resolve();
+        // The pack never comes.
+        return posts === 2;
+      };
+      const begun = await service.api('POST', `/v1/registry/repositories/${id}/update`);
+      assert.equal(begun.body.data.state, 'waiting');
+      await downloads.promise;
+      assert.equal((await read(id)).state, 'updating');
+      // A second request changes nothing: one update at a time.
+      assert.equal(
+        (await service.api('POST', `/v1/registry/repositories/${id}/update`)).body.data.state,
+        'updating',
+      );
+      await service.kill();
+      git.intercept = () => false;
+      await start();
+      const done = await settled(id);
+      assert.deepEqual([done.state, done.versions], ['ready', 3], JSON.stringify(done));
+      assert.equal(await run('demo-greet'), 'Ada 0.0.3 second two from another app');
+    });
+
     test('what was built runs on when the server, the clone and the repository are gone', async () => {
       const { body } = await service.api('GET', '/v1/registry/repositories');
       const { id } = body.data.find(({ url }: { url: string }) => url === git.urlOf('components.git'));

@@ -93,6 +93,7 @@ async function prepare(): Promise<void> {
       variables: 'GREETING',
       entries: 'first',
       registry: 'rss-new-item-in-feed',
+      repositories: 'repo_000000000000',
       api_keys: 'key_000000000000',
     },
     auto_subscriptions: (await made('/v1/auto_subscriptions', { event_name: '$logs', listener_id: webhook }))
@@ -126,6 +127,7 @@ function contentOf(operationId: string): { query?: string; body?: object } {
     createUser: { body: { username: some, email: `${some}@example.com` } },
     // The name is invalid, so that nothing is fetched.
     addRegistryPackage: { body: { name: 'no such name' } },
+    addRegistryRepository: { body: { url: 'no such address' } },
     removeRegistryPackage: { query: 'name=none' },
     createApiKey: { body: { name: 'second' } },
     createWorkspace: { body: { name: 'Theirs' } },

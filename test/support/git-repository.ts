@@ -74,6 +74,16 @@ export class GitRepository implements AsyncDisposable {
     return this.git('rev-parse', 'HEAD');
   }
 
+  /** Stores a tree as it is given, which Git itself would refuse: mode, name and object of each entry. Answers its name. */
+  async tree(entries: readonly (readonly [mode: string, name: string, oid: string])[]): Promise<string> {
+    const bytes = entries.map(([mode, name, oid]) =>
+      Buffer.concat([Buffer.from(`${mode} ${name}\0`), Buffer.from(oid, 'hex')]),
+    );
+    const file = join(this.path, '.git', 'hostile-tree');
+    await writeFile(file, Buffer.concat(bytes));
+    return this.git('hash-object', '-t', 'tree', '--literally', '-w', file);
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#dispose();
   }

@@ -18,7 +18,7 @@ interface Entry {
   /** Where the compressed bytes begin. */
   dataAt: number;
   size: number;
-  /** Of a delta: where its base is, or what its base is. */
+  /** The base of a delta: where its base is, or what its base is. */
   baseAt: number;
   baseOid: string;
 }
@@ -147,7 +147,7 @@ export class GitPack {
         if (buffer.length !== size) throw damaged();
         return { data: buffer, taken: engine.bytesWritten };
       } catch (error) {
-        // The compressed bytes go on behind what was read.
+        // The compressed bytes are longer than what was read.
         if ((error as { code?: string }).code === 'Z_BUF_ERROR' && dataAt + length < this.#bytes) continue;
         throw error instanceof GitProblem ? error : damaged();
       }
@@ -203,7 +203,7 @@ export class GitPack {
     if (head.length < 12 || head.toString('latin1', 0, 4) !== 'PACK' || head.readUInt32BE(4) !== 2)
       throw damaged();
     const count = head.readUInt32BE(8);
-    // Each takes some bytes: the number itself is not to be believed.
+    // Each takes some bytes: the number itself proves nothing.
     if (count > this.#bytes / 8) throw damaged();
     const starts = new Float64Array(count);
     const oids = Buffer.alloc(count * 20);

@@ -104,7 +104,7 @@ function history({ tip, since }: Extract<GitRequest, { type: 'history' }>): GitA
   };
   const report = readHistory(objects, {
     tip,
-    // One that is not there any more cannot be an ancestor.
+    // One that is not there cannot be an ancestor.
     since: since !== undefined && objects.has(since) ? since : undefined,
     wants: isComponentPath,
     onChange: (change) => {

@@ -11,7 +11,7 @@ import {
   requestUpdate,
   viewRepository,
 } from '#registry/manage-repositories.ts';
-import { forgetRepository, type RepositoryTools } from '#registry/open-repository.ts';
+import { forgetRepository, type RepositoryOptions } from '#registry/open-repository.ts';
 import { findRepository, repositoriesQuery } from '#registry/repository-store.ts';
 import { progressPhases } from '#registry/update-repository.ts';
 import { pageOf } from '#storage/page.ts';
@@ -59,12 +59,12 @@ export interface RepositoryRouteOptions {
   store: Store;
   clock: Clock;
   logger: Logger;
-  repositoryTools: RepositoryTools;
+  repositoryOptions: RepositoryOptions;
 }
 
 /** Additions: Git repositories that components come from, for admins of the instance. */
 export function repositoryRoutes(app: App, options: RepositoryRouteOptions): void {
-  const { store, clock, logger, repositoryTools } = options;
+  const { store, clock, logger, repositoryOptions } = options;
   const config = { adminMay: 'see and change its Git repositories of components' };
   const shared = { tags: ['components', 'addition'] };
   const IdParams = Type.Object({ id: Type.String({ description: 'repo_…' }) });
@@ -183,7 +183,7 @@ export function repositoryRoutes(app: App, options: RepositoryRouteOptions): voi
     async (request, reply) => {
       const { userId } = callerOf(request);
       const { id, url, ref } = await removeRepository({ store }, request.params.id);
-      await forgetRepository(repositoryTools, id);
+      await forgetRepository(repositoryOptions, id);
       logger.info({ repository: id, url, ref, user: userId }, 'registry.repository-removed');
       return reply.code(204).send(null);
     },
