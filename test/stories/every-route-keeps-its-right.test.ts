@@ -93,13 +93,14 @@ async function prepare(): Promise<void> {
       variables: 'GREETING',
       entries: 'first',
       registry: 'rss-new-item-in-feed',
-      repositories: 'repo_000000000000',
       api_keys: 'key_000000000000',
     },
     auto_subscriptions: (await made('/v1/auto_subscriptions', { event_name: '$logs', listener_id: webhook }))
       .id,
     projects: (await made(`/v1/workspaces/${workspace}/projects`, { name: 'Ours' })).id,
     components: (await made('/v1/components', { component_code: action, ...owned })).id,
+    // A clone that is not there: nothing is read.
+    repositories: (await made('/v1/registry/repositories', { url: '/nowhere/components' }, service.admin)).id,
     templates: (await made('/v1/templates', { workflow_id: workflow.id, ...owned })).id,
     accounts: (
       await made(
