@@ -16,6 +16,8 @@ const service = 'git-upload-pack';
 const refsBytesMax = 64 * 1024 * 1024;
 const shortTimeoutMs = 60_000;
 const agent = 'agent=millrace';
+/** Some hosts know clients by this, where the URL of a repository is that of its page too. */
+const userAgent = 'git/millrace';
 const objectFormat = 'object-format=sha1';
 
 export interface GitFetch {
@@ -126,7 +128,6 @@ export class GitClient {
     if (this.#capabilities !== undefined) return this.#capabilities;
     const path = `/info/refs?service=${service}`;
     const response = await this.#request(`${this.#base}${path}`, {
-      headers: { 'git-protocol': 'version=2' },
       ...{ maxBytes: refsBytesMax, timeoutMs: shortTimeoutMs, signal },
     });
     const { url, body } = response;
@@ -152,7 +153,6 @@ export class GitClient {
     await this.#request(`${this.#base}/${service}`, {
       method: 'POST',
       headers: {
-        'git-protocol': 'version=2',
         'content-type': `application/x-${service}-request`,
         accept: `application/x-${service}-result`,
       },
@@ -170,7 +170,8 @@ export class GitClient {
   async #request(url: string, options: Omit<GuardedFetchOptions, 'dispatcher'>) {
     let response: Awaited<ReturnType<typeof guardedFetch>>;
     try {
-      response = await guardedFetch(url, { dispatcher: this.#dispatcher, ...options });
+      const headers = { 'user-agent': userAgent, 'git-protocol': 'version=2', ...options.headers };
+      response = await guardedFetch(url, { dispatcher: this.#dispatcher, ...options, headers });
     } catch (error) {
       if (options.signal?.aborted === true) throw options.signal.reason;
       if (error instanceof GitProtocolError) throw this.#refused(error.message);

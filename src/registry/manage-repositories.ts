@@ -6,8 +6,9 @@ import { CallerError } from '#lib/errors.ts';
 import { newId, newTimeOrderedId } from '#lib/ids.ts';
 import type { Store } from '#storage/store.ts';
 import type { RegistryRepositoryTable, RepositoryState } from '#storage/tables/registry-tables.ts';
-import { forgetRepository } from './open-repository.ts';
+import { forgetRepositories } from './open-repository.ts';
 import {
+  allRepositories,
   changeRepository,
   deleteRepository,
   findRepositories,
@@ -136,7 +137,8 @@ export function updateRepositoryHandler(options: UpdateOptions & { node: string 
       const { repository_id: id } = job.payload as JobPayloads['update_repository'];
       await updateRepository(options, id, signal);
       await store.transaction((tx) => settleJobs(store, tx, { node, jobs: [job] }));
-      if ((await findRepository(store.read, id)) === undefined) await forgetRepository(repository, id);
+      // They may have been removed on another node, and this one meanwhile.
+      await forgetRepositories(repository, await allRepositories(store.read));
     },
     async quarantined(job: LeasedJob) {
       const { repository_id: id } = job.payload as JobPayloads['update_repository'];

@@ -136,9 +136,12 @@ export class OpenRepository {
     if (this.#client === undefined) return;
     const names = (await readdir(this.#kept)).filter((name) => /^\d+\.pack$/.test(name)).sort(byNumber);
     let haves: string[] = [];
-    if (since !== null && names.length > 0 && names.length < packsMax) {
-      for (const name of names)
-        await this.ask({ type: 'open-pack', path: join(this.#kept, name) }, progress.readings);
+    if (
+      since !== null &&
+      names.length > 0 &&
+      names.length < packsMax &&
+      (await this.#openKept(names, progress))
+    ) {
       const { missing = [] } = await this.ask({ type: 'missing', oids: [since, tip] });
       if (!missing.includes(tip)) return;
       if (!missing.includes(since)) haves = [since];
@@ -150,11 +153,21 @@ export class OpenRepository {
       timeoutMs: this.#limits.historyTimeoutMs,
       signal: this.#time.signal,
     });
+    await this.ask({ type: 'open-pack', path }, progress.readings);
     if (haves.length === 0) for (const name of names) await rm(join(this.#kept, name), { force: true });
     const last = Number.parseInt(names.at(-1) ?? '0', 10);
-    const pack = join(this.#kept, `${last + 1}.pack`);
-    await rename(path, pack);
-    await this.ask({ type: 'open-pack', path: pack }, progress.readings);
+    await rename(path, join(this.#kept, `${last + 1}.pack`));
+  }
+
+  /** False: one of them is damaged on the disk, and all of them are fetched again. */
+  async #openKept(names: readonly string[], { readings }: { readings: GitReadings }): Promise<boolean> {
+    try {
+      for (const name of names) await this.ask({ type: 'open-pack', path: join(this.#kept, name) }, readings);
+      return true;
+    } catch (error) {
+      if (error instanceof CallerError && error.code === 'repository_refused') return false;
+      throw error;
+    }
   }
 
   /** One commit with its folders, without its history. */
@@ -191,7 +204,16 @@ export class OpenRepository {
   }
 }
 
-/** Removes what is kept on this machine of a repository that is no longer in the registry. */
+/** Removes what is kept on this machine of repositories that are no longer in the registry. */
+export async function forgetRepositories(
+  { folder }: Pick<RepositoryOptions, 'folder'>,
+  known: readonly { id: string }[],
+): Promise<void> {
+  const names = (await readdir(folder).catch(() => [])).filter((name) => name.startsWith('repo_'));
+  const ids = new Set(known.map(({ id }) => id));
+  for (const name of names) if (!ids.has(name)) await forgetRepository({ folder }, name);
+}
+
 export async function forgetRepository(
   options: Pick<RepositoryOptions, 'folder'>,
   id: string,

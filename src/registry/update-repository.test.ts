@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdir, readdir, rm, symlink } from 'node:fs/promises';
+import { mkdir, readdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
 import { PackageFetcher } from '#components/package-fetcher.ts';
@@ -330,6 +330,13 @@ forEachStore((fixture) => {
       it.server.requests.length = 0;
       assert.equal(Number((await it.update(id)).versions), 2);
       assert.doesNotMatch(it.server.requests.map(({ body }) => body).join(''), /have /);
+      // Nor does it matter when it is damaged, and without new commits nothing is fetched.
+      await writeFile(join(it.options.repository.folder, id, '1.pack'), 'no pack');
+      it.server.requests.length = 0;
+      assert.equal((await it.update(id)).state, 'ready');
+      assert.equal(it.server.requests.length, 2);
+      await repository.commit({ 'actions/a/a.mjs': action('demo-a', '0.0.3') });
+      assert.equal(Number((await it.update(id)).versions), 3);
     });
 
     test('clones that lead elsewhere are refused, and a shallow one has what it has', async () => {

@@ -77,14 +77,15 @@ export async function updateRepository(
     const ready = { state: 'ready', state_since_ms: nowMs, indexed_at_ms: nowMs } as const;
     await store.transaction(async (tx) => {
       const isThere = await changeRepository(tx, id, {
-        ...{ ...ready, ...changes.row, error: null, error_code: null, progress: null },
+        ...{ ...ready, ...changes?.row, error: null, error_code: null, progress: null },
       });
-      if (!isThere) return;
+      if (!isThere || changes === null) return;
       for (const head of changes.noHeads)
         await setHead(tx, { id, generation: changes.row.generation, head, isHead: false });
       for (const head of changes.heads)
         await setHead(tx, { id, generation: changes.row.generation, head, isHead: true });
     });
+    if (changes === null) return;
     await removeOldVersions(store, id, changes.row.generation);
     const { commits, components, versions } = changes.row;
     logger.info(
@@ -128,11 +129,12 @@ interface IndexChanges {
 
 type HeadKey = Pick<RegistryVersionTable, 'component_key' | 'version'>;
 
+/** Null: there are no new commits. */
 async function index(
   options: UpdateOptions,
   row: RegistryRepositoryTable,
   signal: AbortSignal,
-): Promise<IndexChanges> {
+): Promise<IndexChanges | null> {
   const { store, repository: reading, fetcher } = options;
   const writer = new ProgressWriter(options, row.id);
   const progress = (now: RepositoryProgress): void => writer.write(now);
@@ -146,6 +148,7 @@ async function index(
   );
   try {
     const named = await repository.resolve(row.ref);
+    if (named === row.commit_id) return null;
     await repository.loadHistory(named, row.commit_id, {
       onBytes: (bytes) => progress({ phase: 'downloading', done: bytes, total: null }),
       readings,

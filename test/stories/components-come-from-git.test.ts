@@ -191,5 +191,35 @@ for (const dialect of storesOfStory(import.meta.filename, process.env[turnVariab
       assert.equal(git.requests.length, before);
       assert.equal((await service.api('GET', `/v1/registry/repositories/${id}`)).status, 404);
     });
+
+    test('the command on the data folder reads repositories itself, while the service is stopped', async () => {
+      await service.stop();
+      const admin = (...args: string[]) =>
+        new Promise<{ code: number; stdout: string; stderr: string }>((resolve) => {
+          const env = {
+            ...{ ...process.env, INIT_CWD: folder.path, MILLRACE_DATA: join(folder.path, 'data') },
+            ...{ MILLRACE_DATABASE_URL: database?.url ?? '', MILLRACE_EGRESS: 'public,local' },
+            MILLRACE_EXTRA_CA: join(folder.path, 'ca.pem'),
+          };
+          execFile(
+            process.execPath,
+            [programFile('src/admin.ts'), ...args],
+            { env },
+            (error, stdout, stderr) =>
+              resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr }),
+          );
+        });
+      const url = git.urlOf('components.git');
+      const added = await admin('registry', 'add', '--git', url);
+      assert.deepEqual(
+        [added.code, added.stdout.split('\n')[0]],
+        [0, `${url}: 1 component, 3 versions in 3 commits`],
+        added.stderr,
+      );
+      const both = await admin('registry', 'add', '@demo/demo', '--git', url);
+      assert.match(both.stderr, /not both/);
+      await start();
+      assert.equal(await run('demo-greet@0.0.2'), 'Ada 0.0.2 second two from another app');
+    });
   });
 }
