@@ -94,7 +94,7 @@ const tableOwners: Record<string, readonly string[]> = {
   sources: ['component_dbs', 'source_apphooks', 'source_replies', 'sources'],
   workflows: [
     ...['deployment_components', 'deployments', 'templates', 'test_events', 'triggers', 'workflows'],
-    ...['run_resumes', 'run_sends', 'run_steps', 'runs'],
+    ...['run_resumes', 'run_sends', 'run_steps', 'run_waits', 'runs'],
   ],
   delivery: ['auto_subscriptions', 'deliveries', 'delivery_payloads', 'replays', 'subscriptions', 'webhooks'],
 };

@@ -24,6 +24,7 @@ import { variablesMigration } from './migrations/0021-variables.ts';
 import { runReplaysMigration } from './migrations/0022-run-replays.ts';
 import { testEventsMigration } from './migrations/0023-test-events.ts';
 import { gitRegistriesMigration } from './migrations/0024-git-registries.ts';
+import { controlFlowMigration } from './migrations/0026-control-flow.ts';
 import type { Store, Tx } from './store.ts';
 
 export interface Migration {
@@ -57,6 +58,7 @@ export const migrations: readonly Migration[] = [
   runReplaysMigration,
   testEventsMigration,
   gitRegistriesMigration,
+  controlFlowMigration,
 ];
 
 /** The store was written by a newer version, or its history differs: continuing could destroy data. */

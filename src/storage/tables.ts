@@ -65,6 +65,7 @@ import type {
   RunSendTable,
   RunStepTable,
   RunTable,
+  RunWaitTable,
   StoredDeploymentTable,
   TemplateTable,
   TestEventTable,
@@ -127,6 +128,7 @@ export interface Tables {
   runs: RunTable;
   run_steps: RunStepTable;
   run_resumes: RunResumeTable;
+  run_waits: RunWaitTable;
   run_sends: RunSendTable;
   data_stores: DataStoreTable;
   data_store_entries: DataStoreEntryTable;

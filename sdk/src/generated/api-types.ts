@@ -294,6 +294,7 @@ export interface WorkflowStep {
   type: string;
   namespace: string;
   disabled: boolean;
+  note: string | null;
   code_raw: string | null;
   codeRaw: string | null;
   codeConfigJson: string | null;
@@ -327,6 +328,20 @@ export interface WorkflowStep {
   /** apn_… by prop */
   authProvisionIdMap: Record<string, string>;
   authProvisionIds: string[];
+  /**
+   * Addition: the fields of a block as they were given, with the names of the steps in it instead of the
+   * steps. The list has every step, a block before the steps in it
+   */
+  block: Record<string, unknown> | null;
+  /** Addition: of this step alone (integer) */
+  timeout_seconds: number | null;
+  /** Addition: of this step alone */
+  retries: {
+    /** Integer */
+    times: number;
+    /** Integer */
+    seconds: number;
+  } | null;
 }
 
 /** `data.triggers` in answers of `GET /v1/workflows/{id}`. */
@@ -406,6 +421,63 @@ export interface StepDefinition {
   /** Key, key@version, sc_… or URL of an action */
   component?: string;
   disabled?: boolean;
+  /** For people: what the step is for, as Markdown or plain text (at most 10000 characters) */
+  note?: string;
+  /** Longest time that it may take (integer, 1 to 750) */
+  timeout_seconds?: number;
+  /** A failed step is tried again after `seconds`, and twice as late each time */
+  retries?: {
+    /** Integer, 1 to 10 */
+    times: number;
+    /** Integer, 1 to 3600 */
+    seconds: number;
+  };
+  /** The step is a block: it has the fields of its kind, and no code */
+  block?: 'if' | 'switch' | 'parallel' | 'map' | 'filter' | 'delay' | 'end' | 'call';
+  /** if, switch, parallel */
+  branches?: {
+    /** Name of the branch */
+    slug?: string;
+    /**
+     * An {{expression}}; or { value, condition, second_value, case_sensitive } with a condition of
+     * filter-continue-based-on-condition; or { all: [rules] }, { any: [rules] }, { not: rule }
+     */
+    if?: unknown;
+    /** switch: the value with which this branch is taken */
+    case?: unknown;
+    /** Steps with the same fields as those of the workflow */
+    steps?: Record<string, unknown>[];
+  }[];
+  /** map: a list, or an expression that gives one */
+  items?: unknown;
+  /** map: items at the same time; default 10 (integer, 1 to 100) */
+  concurrency?: number;
+  /** Steps with the same fields as those of the workflow */
+  steps?: Record<string, unknown>[];
+  /** switch: what the cases are compared with */
+  value?: unknown;
+  /**
+   * An {{expression}}; or { value, condition, second_value, case_sensitive } with a condition of
+   * filter-continue-based-on-condition; or { all: [rules] }, { any: [rules] }, { not: rule }
+   */
+  if?: unknown;
+  /** filter: a rule that is not met ends the run (default), or leaves the block around the filter */
+  otherwise?: 'end' | 'leave';
+  /** filter, end: why the run ends here */
+  reason?: string;
+  /** delay: a number, or an expression that gives one */
+  seconds?: unknown;
+  /** call: p_… */
+  workflow?: string;
+  /** call: steps.trigger.event of that workflow */
+  event?: unknown;
+  /**
+   * What follows when a step in the block fails: the run fails (default), the block ends with the error, or
+   * error_steps run
+   */
+  on_error?: 'fail' | 'continue' | 'branch';
+  /** Steps with the same fields as those of the workflow */
+  error_steps?: Record<string, unknown>[];
 }
 
 /** `data.triggers` in answers of `POST /v1/templates`. */
@@ -565,11 +637,14 @@ export interface RunStep {
   /** c_… */
   id: string;
   namespace: string;
-  /** Integer */
+  /** Its place in the steps of the deployment, from 0 (integer) */
   position: number;
+  /** Indexes of the items of the maps around the step, as "3" or "3-17"; empty outside of maps */
+  iteration: string;
   /** Integer */
   try: number;
-  state: 'succeeded' | 'failed' | 'waiting';
+  /** caught: it failed, and the block around it has handled the error */
+  state: 'succeeded' | 'failed' | 'waiting' | 'caught';
   /** The props as the step got them; accounts and secrets left out */
   input: unknown;
   exports: unknown;
@@ -643,7 +718,7 @@ export interface RunDetail {
   trace_id: string;
   replay_of: string | null;
   wait: {
-    kind: 'delay' | 'suspend' | 'rerun' | 'retry';
+    kind: 'delay' | 'suspend' | 'rerun' | 'retry' | 'branches';
     /** ISO 8601 */
     until: string;
   } | null;
@@ -714,7 +789,7 @@ export interface Run {
   trace_id: string;
   replay_of: string | null;
   wait: {
-    kind: 'delay' | 'suspend' | 'rerun' | 'retry';
+    kind: 'delay' | 'suspend' | 'rerun' | 'retry' | 'branches';
     /** ISO 8601 */
     until: string;
   } | null;
@@ -3434,6 +3509,8 @@ export interface TestStepBody {
     /** Key, key@version, sc_… or URL of an action */
     component?: string;
     disabled?: boolean;
+    /** For people: what the step is for, as Markdown or plain text (at most 10000 characters) */
+    note?: string;
   };
 }
 

@@ -52,6 +52,7 @@ export const backupTables: Readonly<Record<keyof Tables, string | null>> = {
   runs: null,
   run_steps: null,
   run_resumes: null,
+  run_waits: null,
   run_sends: null,
   data_stores: null,
   data_store_entries: null,

@@ -78,9 +78,14 @@ const StepFailure = Type.Union([
 const Step = Type.Object({
   id: Type.String({ description: 'c_…' }),
   namespace: Type.String(),
-  position: Type.Integer(),
+  position: Type.Integer({ description: 'Its place in the steps of the deployment, from 0' }),
+  iteration: Type.String({
+    description: 'Indexes of the items of the maps around the step, as "3" or "3-17"; empty outside of maps',
+  }),
   try: Type.Integer(),
-  state: OneOf(stepStates),
+  state: OneOf(stepStates, {
+    description: 'caught: it failed, and the block around it has handled the error',
+  }),
   input: Type.Unknown({ description: 'The props as the step got them; accounts and secrets left out' }),
   exports: Type.Unknown(),
   logs: StepLogs,
@@ -403,6 +408,7 @@ function stepView(step: RunStepTable): Static<typeof Step> {
     id: step.step_id,
     namespace: step.namespace,
     position: step.position,
+    iteration: step.iteration,
     try: step.try,
     state: step.state,
     input: parsed(step.input),

@@ -17,13 +17,13 @@ import { CallerError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Store } from '#storage/store.ts';
 import { runSourceTypes, type TestEventTable, type WorkflowTable } from '#storage/tables/workflow-tables.ts';
+import { refuseNul } from '#workflows/definitions/at-parameter.ts';
 import {
   deleteTestEvent,
   findTestEvent,
   pageOfTestEvents,
   putTestEvent,
 } from '#workflows/definitions/test-event-store.ts';
-import { refuseNul } from '#workflows/definitions/workflow-input.ts';
 import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
 import { findRun } from '#workflows/runs/run-store.ts';
 import type { RunStarter } from '#workflows/runs/start-run.ts';

@@ -1,6 +1,9 @@
 import { Type } from 'typebox';
 import { OneOf } from '#http/route-support.ts';
 import { runStates, triggerKinds } from '#storage/tables/workflow-tables.ts';
+import { blockKinds, onErrors } from '#workflows/definitions/block-definition.ts';
+import type { RuleInput } from '#workflows/definitions/rule-input.ts';
+import type { StepInput } from '#workflows/definitions/step-input.ts';
 import { Health } from './health-shapes.ts';
 import { ConfigurableProp } from './prop-shapes.ts';
 import { Source } from './source-shapes.ts';
@@ -70,6 +73,12 @@ const stepFields = {
   code: Type.Optional(Type.String({ description: 'Source text of a code cell, JavaScript or TypeScript' })),
   component: Type.Optional(Type.String({ description: 'Key, key@version, sc_… or URL of an action' })),
   disabled: Type.Optional(Type.Boolean()),
+  note: Type.Optional(
+    Type.String({
+      maxLength: 10_000,
+      description: 'For people: what the step is for, as Markdown or plain text',
+    }),
+  ),
 };
 
 /** A step without its name. */
@@ -78,11 +87,81 @@ export const GivenStep = Type.Object(stepFields, {
   description: 'The step as it would be deployed, which it need not be; absent: as it is',
 });
 
+const InnerSteps = Type.Unsafe<StepInput[]>(
+  Type.Array(Type.Record(Type.String(), Type.Unknown()), {
+    description: 'Steps with the same fields as those of the workflow',
+  }),
+);
+
+const Rule = Type.Unsafe<RuleInput>(
+  Type.Unknown({
+    description:
+      'An {{expression}}; or { value, condition, second_value, case_sensitive } with a condition of filter-continue-based-on-condition; or { all: [rules] }, { any: [rules] }, { not: rule }',
+  }),
+);
+
+/** Which of them a kind of block has is checked with the steps in it (workflows/definitions/block-input.ts). */
+const blockFields = {
+  block: Type.Optional(
+    OneOf(blockKinds, { description: 'The step is a block: it has the fields of its kind, and no code' }),
+  ),
+  branches: Type.Optional(
+    Type.Array(
+      Type.Object({
+        slug: Type.Optional(Type.String({ description: 'Name of the branch' })),
+        if: Type.Optional(Rule),
+        case: Type.Optional(
+          Type.Unknown({ description: 'switch: the value with which this branch is taken' }),
+        ),
+        steps: Type.Optional(InnerSteps),
+      }),
+      { description: 'if, switch, parallel' },
+    ),
+  ),
+  items: Type.Optional(Type.Unknown({ description: 'map: a list, or an expression that gives one' })),
+  concurrency: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 100, description: 'map: items at the same time; default 10' }),
+  ),
+  steps: Type.Optional(InnerSteps),
+  value: Type.Optional(Type.Unknown({ description: 'switch: what the cases are compared with' })),
+  if: Type.Optional(Rule),
+  otherwise: Type.Optional(
+    OneOf(['end', 'leave'], {
+      description:
+        'filter: a rule that is not met ends the run (default), or leaves the block around the filter',
+    }),
+  ),
+  reason: Type.Optional(Type.String({ description: 'filter, end: why the run ends here' })),
+  seconds: Type.Optional(Type.Unknown({ description: 'delay: a number, or an expression that gives one' })),
+  workflow: Type.Optional(Type.String({ description: 'call: p_…' })),
+  event: Type.Optional(Type.Unknown({ description: 'call: steps.trigger.event of that workflow' })),
+  on_error: Type.Optional(
+    OneOf(onErrors, {
+      description:
+        'What follows when a step in the block fails: the run fails (default), the block ends with the error, or error_steps run',
+    }),
+  ),
+  error_steps: Type.Optional(InnerSteps),
+};
+
 /** `steps` of a request. Which fields have to be there depends on whether there is a template. */
 export const StepInputs = Type.Array(
   Type.Object({
     namespace: Type.String({ description: 'Its exports are found under this name' }),
     ...stepFields,
+    timeout_seconds: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: 750, description: 'Longest time that it may take' }),
+    ),
+    retries: Type.Optional(
+      Type.Object(
+        {
+          times: Type.Integer({ minimum: 1, maximum: 10 }),
+          seconds: Type.Integer({ minimum: 1, maximum: 3600 }),
+        },
+        { description: 'A failed step is tried again after `seconds`, and twice as late each time' },
+      ),
+    ),
+    ...blockFields,
   }),
 );
 
@@ -131,6 +210,7 @@ const Step = Type.Object(
     type: Type.String(),
     namespace: Type.String(),
     disabled: Type.Boolean(),
+    note: StringOrNull,
     code_raw: StringOrNull,
     codeRaw: StringOrNull,
     codeConfigJson: StringOrNull,
@@ -149,6 +229,16 @@ const Step = Type.Object(
     ]),
     authProvisionIdMap: Type.Record(Type.String(), Type.String(), { description: 'apn_… by prop' }),
     authProvisionIds: Type.Array(Type.String()),
+    block: Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()], {
+      description:
+        'Addition: the fields of a block as they were given, with the names of the steps in it instead of the steps. The list has every step, a block before the steps in it',
+    }),
+    timeout_seconds: Type.Union([Type.Integer(), Type.Null()], {
+      description: 'Addition: of this step alone',
+    }),
+    retries: Type.Union([Type.Object({ times: Type.Integer(), seconds: Type.Integer() }), Type.Null()], {
+      description: 'Addition: of this step alone',
+    }),
   },
   { additionalProperties: true },
 );

@@ -16,12 +16,13 @@ import type { TriggerTable, WorkflowTable } from '#storage/tables/workflow-table
 import { atParameter, invalidAt } from './at-parameter.ts';
 import { type FormerSteps, StepBuilder } from './build-steps.ts';
 import { holdForeignSources, planTriggers, type TriggerPlan } from './plan-triggers.ts';
+import type { StepInput } from './step-input.ts';
 import { layOverTemplate } from './template.ts';
 import { findTemplate } from './template-store.ts';
 import { checkTriggers } from './trigger-definition.ts';
 import { triggersOf } from './trigger-store.ts';
 import type { StepDefinition, WorkflowDefinition } from './workflow-definition.ts';
-import { checkSteps, type DefinitionInput, type StepInput, settingsOf } from './workflow-input.ts';
+import { checkSteps, type DefinitionInput, settingsOf } from './workflow-input.ts';
 import {
   type DeploymentAccount,
   deploymentAccounts,

@@ -91,7 +91,7 @@ export class RunService {
     const onEnded = (workflowId: string) => this.pruner.ended(workflowId);
     this.starter = new RunStarter({ store, pool, runs: this.runs, clock, onRecorded: onEnded });
     const outside = { ...options, onJobs: () => pool.poke(), onEnded };
-    this.resumer = new RunResumer(outside);
+    this.resumer = new RunResumer({ ...outside, runs: this.runs });
     const repeater = new RunRepeater({ store, starter: this.starter });
     this.manager = new RunManager({ ...outside, repeater, starter: this.starter, runs: this.runs });
     this.bulk = new BulkRuns({ store, repeater, manager: this.manager, starter: this.starter });

@@ -50,6 +50,7 @@ const stepColumns = [
   'owner_id',
   'workflow_id',
   'position',
+  'iteration',
   'try',
   'step_id',
   'namespace',
@@ -118,13 +119,14 @@ export async function findRun(db: Db, id: string): Promise<RunTable | undefined>
   return db.selectFrom('runs').select(runColumns).where('id', '=', id).executeTakeFirst();
 }
 
-/** The recorded tries of the steps of a run, in the order in which they ran. */
+/** The recorded tries of the steps of a run, in the order of the definition. */
 export async function stepsOfRun(db: Db, runId: string): Promise<RunStepTable[]> {
   return db
     .selectFrom('run_steps')
     .select(stepColumns)
     .where('run_id', '=', runId)
     .orderBy('position')
+    .orderBy('iteration')
     .orderBy('try')
     .execute();
 }
@@ -257,10 +259,10 @@ export async function markRunning(
 export async function waitingResumesOf(
   tx: Tx,
   runIds: readonly string[],
-): Promise<Pick<RunResumeTable, 'run_id' | 'position' | 'try' | 'kind' | 'request'>[]> {
+): Promise<Pick<RunResumeTable, 'run_id' | 'position' | 'iteration' | 'try' | 'kind' | 'request'>[]> {
   return tx
     .selectFrom('run_resumes')
-    .select(['run_id', 'position', 'try', 'kind', 'request'])
+    .select(['run_id', 'position', 'iteration', 'try', 'kind', 'request'])
     .where('run_id', 'in', [...runIds])
     .where('request', 'is not', null)
     .execute();
@@ -277,6 +279,7 @@ export async function findResume(
     .select('kind')
     .where('run_id', '=', runId)
     .where('position', '=', wait.position)
+    .where('iteration', '=', wait.iteration)
     .where('try', '=', wait.try)
     .executeTakeFirst();
 }
@@ -293,6 +296,7 @@ export function clearResumeQuery(tx: Tx, runId: string, wait: WaitPlace): Compil
     .set({ request: null })
     .where('run_id', '=', runId)
     .where('position', '=', wait.position)
+    .where('iteration', '=', wait.iteration)
     .where('try', '=', wait.try)
     .compile();
 }
@@ -303,13 +307,25 @@ export function deleteResumeQuery(tx: Tx, runId: string, wait: WaitPlace): Compi
     .deleteFrom('run_resumes')
     .where('run_id', '=', runId)
     .where('position', '=', wait.position)
+    .where('iteration', '=', wait.iteration)
     .where('try', '=', wait.try)
     .compile();
 }
 
-/** The tries of the steps of a run that have ended. */
-export async function endedTriesOf(db: Db, runId: string): Promise<WaitPlace[]> {
-  return db.selectFrom('run_steps').select(['position', 'try']).where('run_id', '=', runId).execute();
+/** The tries of one step of a run that have ended. */
+export async function endedTriesOf(
+  db: Db,
+  runId: string,
+  { position, iteration }: Pick<WaitPlace, 'position' | 'iteration'>,
+): Promise<number[]> {
+  const rows = await db
+    .selectFrom('run_steps')
+    .select('try')
+    .where('run_id', '=', runId)
+    .where('position', '=', position)
+    .where('iteration', '=', iteration)
+    .execute();
+  return rows.map((row) => row.try);
 }
 
 /** The run, locked after its job: every change takes the two in this order. */

@@ -31,6 +31,9 @@ export interface NewRun {
 /** How a run left this node: in the state it ended in, waiting, refused by the queue, or in a way that this node does not know. */
 export type TurnEnd = RunState | 'parked' | 'refused' | 'unknown';
 
+/** Why a run stops here for now; `branches`: some of its strands wait and the others have ended. */
+export type Stop = 'ended' | 'parked' | 'branches';
+
 /** The outcome of a run that a caller follows. */
 export interface FollowedRun {
   runId: string;
