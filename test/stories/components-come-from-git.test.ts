@@ -125,6 +125,11 @@ for (const dialect of storesOfStory(import.meta.filename, process.env[turnVariab
       assert.equal(await run('demo-greet@0.0.1'), 'Ada 0.0.1 first one from another app');
       assert.equal(await run('demo-greet'), 'Ada 0.0.2 second two from another app');
 
+      const made = await service.createWorkflow({
+        steps: [{ namespace: 'greet', component: 'demo-greet@0.0.1', props: { demo: {}, who: 'Ada' } }],
+      });
+      assert.equal(made.steps[0].savedComponent.id, old.data.id);
+
       const unknown = await service.api('POST', '/v1/sources', { key: 'demo-greet@0.0.9' });
       assert.equal(unknown.status, 404);
       assert.match(unknown.body.error, /"demo-greet@0\.0\.9"; there is version "0\.0\.2", "0\.0\.1"/);

@@ -196,8 +196,17 @@ function compareTrees(objects: GitObjects, { before, now, onFile }: Comparison):
       entries += 1;
       if (entries > entriesMax)
         throw new GitProblem(`one commit of the repository changes more than ${entriesMax} files`);
-      while (hasLeft && left !== null && left.compareName(right) < 0) hasLeft = left.advance();
-      const same = hasLeft && left !== null && left.compareName(right) === 0 ? left : null;
+      if (hasLeft && left?.equals(right) === true) {
+        hasLeft = left.advance();
+        continue;
+      }
+      let order = 1;
+      while (hasLeft && left !== null) {
+        order = left.compareName(right);
+        if (order >= 0) break;
+        hasLeft = left.advance();
+      }
+      const same = hasLeft && left !== null && order === 0 ? left : null;
       if (same?.equals(right) === true || (!right.isTree && !right.isFile)) continue;
       const name = right.name;
       if (!isUsableName(name)) continue;

@@ -51,6 +51,7 @@ const space = 0x20;
 /** Goes through the entries of a tree, in the order of the tree. */
 export class TreeEntries {
   readonly #data: Buffer;
+  #start = 0;
   #next = 0;
   #nameStart = 0;
   #nameEnd = 0;
@@ -77,6 +78,7 @@ export class TreeEntries {
     if (this.#nameEnd === -1 || this.#nameEnd + 21 > data.length)
       throw new GitProblem('a tree of the repository is damaged');
     this.#mode = mode;
+    this.#start = from;
     this.#next = this.#nameEnd + 21;
     return true;
   }
@@ -98,17 +100,11 @@ export class TreeEntries {
     return this.#data.toString('hex', this.#nameEnd + 1, this.#nameEnd + 21);
   }
 
-  /** True when both name the same object in the same way. */
+  /** True when both have the same name, the same object and the same mode. Most entries of two commits do. */
   equals(other: TreeEntries): boolean {
     return (
-      this.#mode === other.#mode &&
-      this.#data.compare(
-        other.#data,
-        other.#nameEnd + 1,
-        other.#nameEnd + 21,
-        this.#nameEnd + 1,
-        this.#nameEnd + 21,
-      ) === 0
+      this.#next - this.#start === other.#next - other.#start &&
+      this.#data.compare(other.#data, other.#start, other.#next, this.#start, this.#next) === 0
     );
   }
 
