@@ -740,7 +740,13 @@ export interface RunDetail {
   ended_at: string | null;
   /** steps.trigger.event */
   event: unknown;
+  /**
+   * The records of its steps, in the order of the definition. Of steps in maps the first 1,000, what did
+   * not succeed first
+   */
   steps: RunStep[];
+  /** Records of steps in maps that are not in steps (integer) */
+  steps_left_out: number;
   sends: RunSend[];
 }
 
@@ -3438,6 +3444,20 @@ export interface ListRunsQuery {
   since?: string;
   /** Epoch seconds or ISO 8601: only runs that were made before */
   until?: string;
+}
+
+/** Query of `GET /v1/runs/{id}`. */
+export interface GetRunQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Only the steps for this item of a map, as "3" or "3-17" */
+  iteration?: string;
 }
 
 /** Body of `POST /v1/runs/{id}/cancel`. */

@@ -65,6 +65,7 @@ import type {
   GetHealthAnswer,
   GetMyFlowQuery,
   GetReadinessAnswer,
+  GetRunQuery,
   GetVariableQuery,
   GetWorkspaceFlowQuery,
   Instance,
@@ -1755,7 +1756,7 @@ export class Runs {
    * @param runId The id of a run
    * @throws MillraceError what the service refused, with its `code`
    */
-  get(runId: string, query: CommonParameters = {}, options: RequestOptions = {}): Promise<RunDetail> {
+  get(runId: string, query: GetRunQuery = {}, options: RequestOptions = {}): Promise<RunDetail> {
     return this.#transport.data({ method: 'GET', path: pathOf`/v1/runs/${runId}`, query: { ...query }, isRepeatable: true }, options);
   }
 

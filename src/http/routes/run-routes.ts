@@ -22,7 +22,7 @@ import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
 import type { RunManager } from '#workflows/runs/manage-runs.ts';
 import type { RunError } from '#workflows/runs/run-events.ts';
 import type { StepError } from '#workflows/runs/run-step.ts';
-import { findRun, type ListedRun, pageOfRuns, sendsOfRun, stepsOfRun } from '#workflows/runs/run-store.ts';
+import { findRun, type ListedRun, pageOfRuns, sendsOfRun, shownStepsOf } from '#workflows/runs/run-store.ts';
 import type { StepTrier } from '#workflows/runs/try-step.ts';
 import { sinceDescription, timesOf, untilDescription } from './run-times.ts';
 import { GivenStep } from './workflow-shapes.ts';
@@ -106,7 +106,11 @@ const RunDetail = Type.Object(
   {
     ...runFields,
     event: Type.Unknown({ description: 'steps.trigger.event' }),
-    steps: Type.Array(Step),
+    steps: Type.Array(Step, {
+      description:
+        'The records of its steps, in the order of the definition. Of steps in maps the first 1,000, what did not succeed first',
+    }),
+    steps_left_out: Type.Integer({ description: 'Records of steps in maps that are not in steps' }),
     sends: Type.Array(Send),
   },
   { additionalProperties: true },
@@ -205,18 +209,27 @@ export function runRoutes(app: App, { store, runManager, stepTrier }: RunRouteOp
         tags: ['runs', 'addition'],
         summary: 'One run with its event, and input, exports, logs and times of each step',
         params: IdParams('The id of a run'),
+        querystring: Type.Object({
+          iteration: Type.Optional(
+            Type.String({
+              pattern: '^\\d{1,5}(-\\d{1,5}){0,9}$',
+              description: 'Only the steps for this item of a map, as "3" or "3-17"',
+            }),
+          ),
+        }),
         response: { 200: DataOf(RunDetail) },
       },
     },
     async (request) => {
       const run = await findOwn(request, 'read');
       // Read only after the check of rights: the time of the query would reveal to others that the run exists.
-      const steps = await stepsOfRun(store.read, run.id);
+      const { steps, left_out } = await shownStepsOf(store.read, run.id, request.query.iteration);
       const sends = await sendsOfRun(store.read, run.id);
       const detail = {
         ...runView(run),
         event: parsed(run.event),
         steps: steps.map(stepView),
+        steps_left_out: left_out,
         sends: sends.map(sendView),
       };
       return { data: selectFields(request, detail) };

@@ -87,6 +87,7 @@ export const GivenStep = Type.Object(stepFields, {
   description: 'The step as it would be deployed, which it need not be; absent: as it is',
 });
 
+/** The schema has no steps within steps; docs/reference/workflow-schema.json does. */
 const InnerSteps = Type.Unsafe<StepInput[]>(
   Type.Array(Type.Record(Type.String(), Type.Unknown()), {
     description: 'Steps with the same fields as those of the workflow',

@@ -2,6 +2,7 @@ import { isRecord } from '#components/validate-props.ts';
 import type { TriggerKind } from '#storage/tables/workflow-tables.ts';
 import { invalidAt, quoted, refuseNul, refuseUnknownFields } from './at-parameter.ts';
 import { blockDepthMax, blockFieldNames, blockKindOf, checkBlock, stepListsOf } from './block-input.ts';
+import { checkReferences } from './check-references.ts';
 import { exportedField, foreignRuntime } from './foreign-steps.ts';
 import type { StepInput } from './step-input.ts';
 import { defaultWorkflowSettings, type WorkflowSettings } from './workflow-definition.ts';
@@ -50,6 +51,7 @@ const stepFields: readonly string[] = [
 /** Checks steps as far as that is possible without building them. `fromTemplate`: their code is the template's. */
 export function checkSteps(steps: readonly StepInput[], options: { fromTemplate: boolean }): void {
   checkList(steps, { at: 'steps', depth: 0, seen: new Map(), fromTemplate: options.fromTemplate });
+  checkReferences(steps);
 }
 
 interface StepList {
