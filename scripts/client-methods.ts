@@ -122,6 +122,11 @@ export const clientMethods: Readonly<Record<string, string>> = {
   addRegistryPackage: 'registry.addPackage',
   listRegistryPackages: 'registry.listPackages',
   removeRegistryPackage: 'registry.removePackage',
+  addRegistryRepository: 'registry.addRepository',
+  listRegistryRepositories: 'registry.listRepositories',
+  getRegistryRepository: 'registry.getRepository',
+  updateRegistryRepository: 'registry.updateRepository',
+  removeRegistryRepository: 'registry.removeRepository',
 
   runAction: 'actions.run',
 
@@ -271,6 +276,7 @@ export const typeNames: Readonly<Record<string, string>> = {
   ConfigurableProp: 'getComponent.data.configurable_props',
   ComponentSummary: 'listComponents.data',
   RegistryPackage: 'addRegistryPackage.data',
+  RegistryRepository: 'addRegistryRepository.data',
   Account: 'getAccount.data',
   AccountAuditEntry: 'listAccountAudit.data',
   AccountUses: 'listAccountUses.data',

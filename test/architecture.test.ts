@@ -78,7 +78,10 @@ const tableOwners: Record<string, readonly string[]> = {
   vault: ['data_keys', 'key_rotations'],
   schedule: ['ticks', 'timers'],
   components: ['bundles', 'component_uses', 'components'],
-  registry: ['registry_components', 'registry_files', 'registry_packages'],
+  registry: [
+    ...['registry_components', 'registry_files', 'registry_packages'],
+    ...['registry_repositories', 'registry_versions'],
+  ],
   accounts: [
     ...['account_audit', 'account_uses', 'accounts', 'apps', 'connect_flows', 'oauth_clients'],
     ...['deployment_accounts', 'source_accounts'],

@@ -31,6 +31,7 @@ import { type ProjectRouteOptions, projectRoutes } from './routes/project-routes
 import { type QuotaRouteOptions, quotaRoutes } from './routes/quota-routes.ts';
 import { type RegistryRouteOptions, registryRoutes } from './routes/registry-routes.ts';
 import { type ReplayRouteOptions, replayRoutes } from './routes/replay-routes.ts';
+import { type RepositoryRouteOptions, repositoryRoutes } from './routes/repository-routes.ts';
 import { type RunRouteOptions, runRoutes } from './routes/run-routes.ts';
 import { type SessionRouteOptions, sessionRoutes } from './routes/session-routes.ts';
 import { type SourceRouteOptions, sourceRoutes } from './routes/source-routes.ts';
@@ -67,6 +68,7 @@ export type RouteOptions = HealthRouteOptions &
   ConfigureRouteOptions &
   ActionRouteOptions &
   RegistryRouteOptions &
+  RepositoryRouteOptions &
   SourceRouteOptions &
   SourceTimerRouteOptions &
   WorkflowRouteOptions &
@@ -335,6 +337,13 @@ export const routes: readonly Part[] = [
     ['POST', '/v1/registry/packages', 'addRegistryPackage', 'instance admin'],
     ['GET', '/v1/registry/packages', 'listRegistryPackages', 'instance admin'],
     ['DELETE', '/v1/registry/packages', 'removeRegistryPackage', 'instance admin'],
+  ]),
+  part('/v1', repositoryRoutes, [
+    ['POST', '/v1/registry/repositories', 'addRegistryRepository', 'instance admin'],
+    ['GET', '/v1/registry/repositories', 'listRegistryRepositories', 'instance admin'],
+    ['GET', '/v1/registry/repositories/:id', 'getRegistryRepository', 'instance admin'],
+    ['POST', '/v1/registry/repositories/:id/update', 'updateRegistryRepository', 'instance admin'],
+    ['DELETE', '/v1/registry/repositories/:id', 'removeRegistryRepository', 'instance admin'],
   ]),
   part('/v1', sourceRoutes, [
     ['GET', '/v1/users/me/sources', 'listMySources', 'key', 'no tokens'],

@@ -79,4 +79,6 @@ export interface JobPayloads {
   send_from_run: { run_id: string; number: number };
   /** Makes the deliveries of a replay that were not made with it. */
   queue_replay: { replay_id: string };
+  /** Finds the components in the history of a Git repository of the registry. */
+  update_repository: { repository_id: string };
 }

@@ -45,6 +45,8 @@ import type {
   RegistryComponentTable,
   RegistryFileTable,
   RegistryPackageTable,
+  RegistryRepositoryTable,
+  RegistryVersionTable,
 } from './tables/registry-tables.ts';
 import type {
   SourceAccountTable,
@@ -101,6 +103,8 @@ export interface Tables {
   registry_packages: RegistryPackageTable;
   registry_files: RegistryFileTable;
   registry_components: RegistryComponentTable;
+  registry_repositories: RegistryRepositoryTable;
+  registry_versions: RegistryVersionTable;
   sources: SourceTable;
   source_accounts: SourceAccountTable;
   source_apphooks: SourceApphookTable;

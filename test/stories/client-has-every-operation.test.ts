@@ -197,6 +197,17 @@ describe('the TypeScript client', () => {
     assert.equal(added.version, '1.0.0');
     assert.equal((await client.registry.listPackages().take(100)).at(-1)?.name !== undefined, true);
     await client.registry.removePackage({ name: '@demo/components' });
+
+    // A clone that is not there: the address is stored, and the update says what is wrong with it.
+    const repository = await client.registry.addRepository({ url: '/nowhere/components' });
+    const failing = await waitFor(async () => {
+      const now = await client.registry.getRepository(repository.id);
+      return now.state === 'failing' && now;
+    });
+    assert.equal(failing.error?.code, 'repository_refused');
+    assert.equal((await client.registry.updateRepository(repository.id)).state, 'waiting');
+    assert.equal((await client.registry.listRepositories().take(10)).length, 1);
+    await client.registry.removeRepository(repository.id);
   });
 
   test('knows sources, their events, summaries, logs and streams', async () => {

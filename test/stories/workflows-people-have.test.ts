@@ -682,6 +682,28 @@ forEachSharedService((fixture) => {
     assert.equal(noteOf(deployed.body.data), null);
     const { body } = await service.api('GET', `/v1/workflows/${workflow.id}/deployments`);
     assert.deepEqual(body.data.map(noteOf), [null, 'Lists **all** keys']);
+    const block = (note: unknown) => ({
+      settings: { name: 'with a block' },
+      triggers: [{ type: 'http' }],
+      steps: [
+        {
+          namespace: 'choose',
+          block: 'if',
+          note: 'Only of customers',
+          branches: [{ slug: 'customer', if: '{{steps.trigger.event.body.id}}', steps: [{ ...step, note }] }],
+        },
+      ],
+    });
+    const branching = await service.createWorkflow(block('In the branch'));
+    assert.deepEqual(
+      branching.steps.map(({ note }: { note: string | null }) => note),
+      ['Only of customers', 'In the branch'],
+    );
+    const refused = await service.api('POST', '/v1/workflows', block({ a: 1 }));
+    assert.match(
+      refused.body.error,
+      /^steps\[0\]\.branches\[0\]\.steps\[0\]\.note: expected text of at most 10000/,
+    );
   });
 
   test('fields of a step that have another name here are refused with what to give instead', async () => {

@@ -1049,6 +1049,12 @@ export interface Component {
     description: string;
     auth_type: 'oauth' | 'keys' | 'none';
   } | null;
+  /** Addition: the Git repository, the commit and the file that it was built from */
+  git?: {
+    url: string;
+    commit: string;
+    path: string;
+  };
   /** Epoch seconds (integer) */
   created_at: number;
   /** Epoch seconds (integer) */
@@ -1104,10 +1110,15 @@ export interface ComponentSummary {
     description: string;
     auth_type: 'oauth' | 'keys' | 'none';
   } | null;
-  /** Null: it comes with the service */
+  /** Null: it comes with the service, or from a Git repository */
   package: {
     name: string;
     version: string;
+  } | null;
+  /** The Git repository that it comes from, and the commit that is used */
+  repository: {
+    url: string;
+    commit: string;
   } | null;
 }
 
@@ -1136,6 +1147,49 @@ export interface RegistryPackage {
   }[];
   /** Epoch seconds (integer) */
   created_at: number;
+}
+
+/** `data` in answers of `POST /v1/registry/repositories`. */
+export interface RegistryRepository {
+  /** repo_… */
+  id: string;
+  /** An https URL, or the path of a clone on the machine of the service */
+  url: string;
+  /** A branch, a tag or a commit; empty: the default branch */
+  ref: string;
+  /** The commit at the ref when the repository was last read; null: it was not read yet */
+  commit: string | null;
+  state: 'waiting' | 'updating' | 'ready' | 'failing';
+  /** Epoch seconds (integer) */
+  state_since: number;
+  /** Why the last update failed; the result of the update before it is still used */
+  error: {
+    code: string;
+    message: string;
+  } | null;
+  /** Of the update that is under way */
+  progress: {
+    phase: 'connecting' | 'downloading' | 'unpacking' | 'comparing' | 'reading' | 'saving';
+    /** Bytes while downloading; else objects, commits, files or versions (integer) */
+    done: number;
+    /** Integer */
+    total: number | null;
+  } | null;
+  /** Commits that were read (integer) */
+  commits: number;
+  /** Components at the ref (integer) */
+  components: number;
+  /** Versions of components in the history (integer) */
+  versions: number;
+  /** Files at the ref that were left out, and why */
+  problems: {
+    path: string;
+    message: string;
+  }[];
+  /** Epoch seconds (integer) */
+  created_at: number;
+  /** Epoch seconds: when the last successful update ended (integer) */
+  indexed_at: number | null;
 }
 
 /** `data` in answers of `GET /v1/accounts/{id}`. */
@@ -1765,7 +1819,7 @@ export interface Instance {
   } | null;
   /** In the store, of all users and workspaces */
   jobs: ({
-    kind: 'run_source' | 'delete_events' | 'deliver_scheduled_event' | 'fan_out_event' | 'change_deliveries' | 'fan_out_apphook' | 'run_workflow' | 'delete_workflow' | 'send_from_run' | 'queue_replay';
+    kind: 'run_source' | 'delete_events' | 'deliver_scheduled_event' | 'fan_out_event' | 'change_deliveries' | 'fan_out_apphook' | 'run_workflow' | 'delete_workflow' | 'send_from_run' | 'queue_replay' | 'update_repository';
     state: 'queued' | 'running' | 'quarantined';
     /** Integer */
     count: number;
@@ -3988,6 +4042,52 @@ export interface RemoveRegistryPackageQuery {
   name: string;
   /** Exact; default all versions (at most 200 characters) */
   version?: string;
+}
+
+/** Body of `POST /v1/registry/repositories`. */
+export interface AddRegistryRepositoryBody {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** An https URL, or the absolute path of a clone on the machine of the service (at most 2000 characters) */
+  url: string;
+  /** A branch, a tag or a commit; default: the default branch (at most 250 characters) */
+  ref?: string;
+}
+
+/** Query of `GET /v1/registry/repositories`. */
+export interface ListRegistryRepositoriesQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
+  limit?: number;
+  /** Cursor: items after it */
+  after?: string;
+  /** Cursor: items before it */
+  before?: string;
+}
+
+/** Body of `POST /v1/registry/repositories/{id}/update`. */
+export interface UpdateRegistryRepositoryBody {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
 }
 
 /** Body of `POST /v1/sources`. */

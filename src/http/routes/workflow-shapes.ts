@@ -4,6 +4,7 @@ import { runStates, triggerKinds } from '#storage/tables/workflow-tables.ts';
 import { blockKinds, onErrors } from '#workflows/definitions/block-definition.ts';
 import type { RuleInput } from '#workflows/definitions/rule-input.ts';
 import type { StepInput } from '#workflows/definitions/step-input.ts';
+import { noteMax } from '#workflows/definitions/workflow-input.ts';
 import { Health } from './health-shapes.ts';
 import { ConfigurableProp } from './prop-shapes.ts';
 import { Source } from './source-shapes.ts';
@@ -172,7 +173,7 @@ const stepFields = {
   disabled: Type.Optional(Type.Boolean()),
   note: Type.Optional(
     Type.String({
-      maxLength: 10_000,
+      maxLength: noteMax,
       description: 'For people: what the step is for, as Markdown or plain text',
     }),
   ),

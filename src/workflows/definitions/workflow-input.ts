@@ -38,6 +38,8 @@ export interface DefinitionInput {
 
 export const stepsMax = 500;
 export const triggersMax = 10;
+/** Characters of the note of a step. */
+export const noteMax = 10_000;
 
 const stepFields: readonly string[] = [
   'namespace',
@@ -133,7 +135,12 @@ function checkTypes({ code, component, props, disabled, note }: StepInput, at: s
     ['component', component, typeof component === 'string', 'text'],
     ['props', props, isRecord(props), 'an object'],
     ['disabled', disabled, typeof disabled === 'boolean', 'true or false'],
-    ['note', note, typeof note === 'string', 'text'],
+    [
+      'note',
+      note,
+      typeof note === 'string' && note.length <= noteMax,
+      `text of at most ${noteMax} characters`,
+    ],
   ] as const)
     if (value !== undefined && !isRight)
       throw invalidAt(`${at}.${field}`, `expected ${expected}, found ${quoted(value)}`);
