@@ -1,4 +1,4 @@
-import type { CompiledQuery } from 'kysely';
+import { type CompiledQuery, sql } from 'kysely';
 import { heldJobsQuery } from '#jobs/run-job-store.ts';
 import type { Dialect } from '#storage/dialect.ts';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
@@ -11,6 +11,7 @@ import type {
   RunStepTable,
   RunTable,
 } from '#storage/tables/workflow-tables.ts';
+import type { EndedStep } from './run.ts';
 import type { WaitPlace } from './run-link.ts';
 
 export const runColumns = [
@@ -129,6 +130,32 @@ export async function stepsOfRun(db: Db, runId: string): Promise<RunStepTable[]>
     .orderBy('iteration')
     .orderBy('try')
     .execute();
+}
+
+/** What a node needs of the recorded steps of a run to continue it. */
+export async function endedStepsOf(db: Db, runId: string): Promise<EndedStep[]> {
+  return db
+    .selectFrom('run_steps')
+    .select(['position', 'iteration', 'namespace', 'state', 'exports', 'error'])
+    .where('run_id', '=', runId)
+    .where('state', 'in', ['succeeded', 'caught'])
+    .orderBy('position')
+    .orderBy('iteration')
+    .orderBy('try')
+    .execute();
+}
+
+/** How much is recorded of the steps of a run. */
+export async function recordedOf(db: Db, runId: string): Promise<{ records: number; bytes: number }> {
+  const row = await db
+    .selectFrom('run_steps')
+    .select(({ fn }) => [
+      fn.countAll().as('records'),
+      sql<number | null>`sum(length(exports) + length(logs))`.as('bytes'),
+    ])
+    .where('run_id', '=', runId)
+    .executeTakeFirstOrThrow();
+  return { records: Number(row.records), bytes: Number(row.bytes ?? 0) };
 }
 
 /** The last recorded try of one step. */

@@ -1,6 +1,6 @@
 import type { HttpReply } from '#runner/call-outcome.ts';
 import type { JobTable } from '#storage/tables/job-tables.ts';
-import type { RunSourceType, RunState, RunTable } from '#storage/tables/workflow-tables.ts';
+import type { RunSourceType, RunState, RunStepTable, RunTable } from '#storage/tables/workflow-tables.ts';
 
 /** What triggers a run. */
 export interface RunTrigger {
@@ -35,6 +35,12 @@ export type TurnEnd = RunState | 'parked' | 'refused' | 'unknown';
 
 /** Why a run stops here for now; `branches`: some of its strands wait and the others have ended. */
 export type Stop = 'ended' | 'parked' | 'branches';
+
+/** A step that succeeded, or whose error a block handled, as far as the run needs it to continue. */
+export type EndedStep = Pick<
+  RunStepTable,
+  'position' | 'iteration' | 'namespace' | 'state' | 'exports' | 'error'
+>;
 
 /** The outcome of a run that a caller follows. */
 export interface FollowedRun {
