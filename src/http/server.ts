@@ -7,6 +7,7 @@ import { Histogram, type Registry } from 'prom-client';
 import { CallerError } from '#lib/errors.ts';
 import { isDeeperThan } from '#lib/json-depth.ts';
 import type { Logger } from '#lib/logger.ts';
+import { writeJson } from '#lib/write-json.ts';
 import { authenticateEverything } from './authenticate.ts';
 import { addCommonParameters } from './common-parameters.ts';
 import { drainBody } from './drain-body.ts';
@@ -86,7 +87,7 @@ export async function createServer(options: ServerOptions): Promise<App> {
   const app: App = server.withTypeProvider<TypeBoxTypeProvider>();
   app.setValidatorCompiler(compileCheck);
   // Response schemas describe; what include and exclude leave of an object would not fit them.
-  app.setSerializerCompiler(() => (data) => JSON.stringify(data));
+  app.setSerializerCompiler(() => writeJson);
   app.setErrorHandler<FastifyError>(async (error, request, reply) => {
     if (error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') await drainBody(request.raw);
     return sendError(error, request, reply, logger);

@@ -692,8 +692,23 @@ export interface TestEvent {
   name: string;
   /** p_… */
   workflow_id: string;
+  /** Size of the event as JSON text (integer) */
+  bytes: number;
+  /** What triggers runs of such an event */
+  source_type: 'HTTP' | 'TIMER' | 'EMAIL' | 'COMPONENT' | 'WORKFLOW' | 'SDK';
+  /** Epoch seconds: when it was last put (integer) */
+  created_at: number;
   /** steps.trigger.event */
   event: unknown;
+}
+
+/** `data` in answers of `GET /v1/workflows/{id}/test_events`. */
+export interface TestEventSummary {
+  name: string;
+  /** p_… */
+  workflow_id: string;
+  /** Size of the event as JSON text (integer) */
+  bytes: number;
   /** What triggers runs of such an event */
   source_type: 'HTTP' | 'TIMER' | 'EMAIL' | 'COMPONENT' | 'WORKFLOW' | 'SDK';
   /** Epoch seconds: when it was last put (integer) */

@@ -171,6 +171,7 @@ import type {
   Template,
   TestAccountBody,
   TestEvent,
+  TestEventSummary,
   TestStepBody,
   UpdateAccountBody,
   UpdateProjectBody,
@@ -1620,19 +1621,19 @@ export class TestEvents {
   }
 
   /**
-   * The test events of a workflow, newest first.
+   * The test events of a workflow, newest first, without what they hold.
    *
    * `GET /v1/workflows/{id}/test_events`
    * @param workflowId p_…
    * @returns all items by `for await`, or pages
    * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
-  list(workflowId: string, query: ListTestEventsQuery = {}, options: RequestOptions = {}): Paged<TestEvent> {
+  list(workflowId: string, query: ListTestEventsQuery = {}, options: RequestOptions = {}): Paged<TestEventSummary> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/workflows/${workflowId}/test_events`, query: { ...query }, isRepeatable: true }, options);
   }
 
   /**
-   * One test event of a workflow.
+   * One test event of a workflow, with the event itself.
    *
    * `GET /v1/workflows/{id}/test_events/{name}`
    * @param workflowId p_…
@@ -1646,7 +1647,7 @@ export class TestEvents {
   /**
    * Keep an event with a workflow, to test its steps and to run it.
    *
-   * One of the same name is replaced. A workflow keeps 100.
+   * One of the same name is replaced. A workflow keeps 100, with 20 MB of events together.
    *
    * `PUT /v1/workflows/{id}/test_events/{name}`
    * @param workflowId p_…
