@@ -685,6 +685,8 @@ export interface RunsAnswer {
   remaining: number;
   /** The last run that was reached: `after` of the next request */
   last: string | null;
+  /** ISO 8601: only runs made before were taken; `until` of the next request */
+  until: string;
 }
 
 /** `data` in answers of `GET /v1/workflows/{id}/test_events/{name}`. */
@@ -3250,7 +3252,7 @@ export interface CancelRunsBody {
   state?: 'queued' | 'running' | 'waiting';
   /** Epoch seconds or ISO 8601: only runs that were made then or later */
   since?: number | string;
-  /** Epoch seconds or ISO 8601: only runs that were made before */
+  /** Epoch seconds or ISO 8601: only runs that were made before; default: before this request */
   until?: number | string;
   /** Only runs that were made after this one */
   after?: string;
@@ -3272,7 +3274,7 @@ export interface ReplayRunsBody {
   state?: 'succeeded' | 'failed' | 'cancelled' | 'quarantined' | 'not_triggered';
   /** Epoch seconds or ISO 8601: only runs that were made then or later */
   since?: number | string;
-  /** Epoch seconds or ISO 8601: only runs that were made before */
+  /** Epoch seconds or ISO 8601: only runs that were made before; default: before this request */
   until?: number | string;
   /** Only runs that were made after this one */
   after?: string;
@@ -3294,7 +3296,7 @@ export interface RestartRunsBody {
   state?: 'failed' | 'cancelled' | 'quarantined';
   /** Epoch seconds or ISO 8601: only runs that were made then or later */
   since?: number | string;
-  /** Epoch seconds or ISO 8601: only runs that were made before */
+  /** Epoch seconds or ISO 8601: only runs that were made before; default: before this request */
   until?: number | string;
   /** Only runs that were made after this one */
   after?: string;

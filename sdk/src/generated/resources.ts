@@ -1695,7 +1695,7 @@ export class Runs {
    * End runs of a workflow that are queued, running or waiting.
    *
    * At most 1000 runs, oldest first. While `remaining` is above 0, repeat the request with `after` set to
-   * `last`.
+   * `last` and the `until` of the answer.
    *
    * `POST /v1/workflows/{id}/runs/cancel`
    * @param workflowId p_…
@@ -1709,7 +1709,7 @@ export class Runs {
    * Run the current deployment again with the events of failed runs of a workflow.
    *
    * At most 1000 runs, oldest first. While `remaining` is above 0, repeat the request with `after` set to
-   * `last`. A run that was replayed or restarted already is not taken again.
+   * `last` and the `until` of the answer. A run that was replayed or restarted already is not taken again.
    *
    * `POST /v1/workflows/{id}/runs/replay`
    * @param workflowId p_…
@@ -1723,7 +1723,7 @@ export class Runs {
    * Restart failed runs of a workflow, each from the step at which it ended.
    *
    * At most 1000 runs, oldest first. While `remaining` is above 0, repeat the request with `after` set to
-   * `last`. A run that was replayed or restarted already is not taken again.
+   * `last` and the `until` of the answer. A run that was replayed or restarted already is not taken again.
    *
    * `POST /v1/workflows/{id}/runs/restart`
    * @param workflowId p_…
