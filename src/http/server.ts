@@ -10,12 +10,13 @@ import type { Logger } from '#lib/logger.ts';
 import { writeJson } from '#lib/write-json.ts';
 import { authenticateEverything } from './authenticate.ts';
 import { addCommonParameters } from './common-parameters.ts';
+import { type ConnectionLimitOptions, limitConnections } from './connection-limits.ts';
 import { drainBody } from './drain-body.ts';
 import { sendError } from './error-response.ts';
 import { followTable } from './follow-table.ts';
 import { describeRoutes } from './openapi.ts';
 import { acceptRepeatedRequests, type RepeatedRequestOptions } from './repeated-requests.ts';
-import { requestHost } from './request-host.ts';
+import { requestHost, trustedProxyCheck } from './request-host.ts';
 import { RequestSummaries } from './request-summary.ts';
 import type { App } from './route-support.ts';
 import { type RouteOptions, reference, routes, routesOfEveryRole } from './routes.ts';
@@ -27,9 +28,9 @@ const apiBodyBytesMax = 6 * 1024 * 1024;
 /** Objects and arrays within one another in such a body. */
 const bodyDepthMax = 500;
 /** Header fields must have arrived by then. */
-const headersTimeoutMs = 60_000;
+const headersTimeoutMs = 15_000;
 /** A whole request must have arrived by then, as these checks see it: slow senders do not hold connections. */
-const arrivalDefaults = { timeoutMs: 120_000, checkEveryMs: 30_000 };
+const arrivalDefaults = { timeoutMs: 120_000, checkEveryMs: 5_000 };
 /** So often the log has a line about the requests since the last one, when there were any. */
 const summaryMs = 60_000;
 /** Paths contain registry keys and cursors; longer ones match nothing. */
@@ -50,6 +51,8 @@ export interface ServerOptions extends RouteOptions, Pick<RepeatedRequestOptions
   api?: boolean;
   /** HTTP endpoints of sources: registered beside the API, with parsers of their own. */
   ingress?: (app: FastifyInstance) => void | Promise<void>;
+  /** How many connections there may be. Default any number. */
+  connections?: Pick<ConnectionLimitOptions, 'perAddressMax' | 'descriptorsMax'>;
   /** How long a whole request may take to arrive, and how often that is checked. Default two minutes. */
   arrival?: { timeoutMs: number; checkEveryMs: number };
 }
@@ -85,6 +88,11 @@ export async function createServer(options: ServerOptions): Promise<App> {
     },
   });
   const app: App = server.withTypeProvider<TypeBoxTypeProvider>();
+  if (options.connections !== undefined)
+    limitConnections(app.server, {
+      ...options.connections,
+      ...{ logger, metrics: options.metrics, isTrustedProxy: trustedProxyCheck(trustedProxies) },
+    });
   app.setValidatorCompiler(compileCheck);
   // Response schemas describe; what include and exclude leave of an object would not fit them.
   app.setSerializerCompiler(() => writeJson);
