@@ -20,6 +20,7 @@ import { requestHost, trustedProxyCheck } from './request-host.ts';
 import { RequestSummaries } from './request-summary.ts';
 import type { App } from './route-support.ts';
 import { type RouteOptions, reference, routes, routesOfEveryRole } from './routes.ts';
+import { checkScopeParameters } from './scope-parameters.ts';
 import { refuseUnknownPaths } from './unknown-path.ts';
 import { compileCheck } from './validation.ts';
 
@@ -107,6 +108,7 @@ export async function createServer(options: ServerOptions): Promise<App> {
   if (hasApi) await describeRoutes(app, { publicUrl: options.settings.publicUrl, version: options.version });
   await app.register(async (api: App) => {
     readJsonBodies(api);
+    checkScopeParameters(api);
     acceptRepeatedRequests(api, options);
     api.addHook('onRoute', followTable);
     api.addHook('onRoute', addCommonParameters);
