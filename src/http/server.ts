@@ -14,6 +14,7 @@ import { type ConnectionLimitOptions, limitConnections } from './connection-limi
 import { drainBody } from './drain-body.ts';
 import { sendError } from './error-response.ts';
 import { followTable } from './follow-table.ts';
+import { numberTooLarge, unreadableBody } from './json-faults.ts';
 import { describeRoutes } from './openapi.ts';
 import { acceptRepeatedRequests, type RepeatedRequestOptions } from './repeated-requests.ts';
 import { requestHost, trustedProxyCheck } from './request-host.ts';
@@ -146,14 +147,15 @@ function readJsonBodies(api: App): void {
   // Refuses `__proto__`, which only attacks use.
   const parse = api.getDefaultJsonParser('error', 'error');
   api.addContentTypeParser('application/json', { parseAs: 'string' }, (request, body, done) => {
-    if (body === '') return done(null, undefined);
-    if (isDeeperThan(body as string, bodyDepthMax))
+    const json = body as string;
+    if (json === '') return done(null, undefined);
+    if (isDeeperThan(json, bodyDepthMax))
       return done(
         new CallerError('invalid_json', `the body is nested more than ${bodyDepthMax} levels deep`),
       );
-    return parse(request, body as string, (error: Error | null, value?: unknown) => {
-      if (error === null) return done(null, value);
-      return done(new CallerError('invalid_json', 'the body is not well-formed JSON'));
+    return parse(request, json, (error: Error | null, value?: unknown) => {
+      if (error !== null) return done(unreadableBody(json));
+      return done(numberTooLarge(json) ?? null, value);
     });
   });
   // Nothing is decompressed: a small body could become a large one.

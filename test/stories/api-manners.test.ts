@@ -253,6 +253,24 @@ forEachSharedService((fixture) => {
     ]) {
       assertError(await post(body), 400, 'invalid_json');
     }
+    for (const [body, key] of [
+      ['{"configured_props": {"__proto__": 1}}', '__proto__'],
+      ['{"configured_props": {"\\u005f_proto__": 1}}', '__proto__'],
+      ['{"configured_props": {"constructor": {"prototype": {}}}}', 'constructor.prototype'],
+    ] as const)
+      assert.match((await post(body)).body.error, new RegExp(`^${key}: found this key in the body`));
+    for (const [number, isFine] of [
+      ['1e400', false],
+      ['-1E+309', false],
+      ['9'.repeat(310), false],
+      ['1e308', true],
+      ['1e-400', true],
+      ['"1e400"', true],
+    ] as const) {
+      const answer = await post(`{"component_code":"x","configured_props":{"list":[{"n":${number}}]}}`);
+      assert.equal(answer.status, 400);
+      assert.equal(/^n: found a number above 1.8e308/.test(answer.body.error), !isFine, answer.body.error);
+    }
     for (const body of ['[]', 'null', '1', '"text"', 'true', '[{"name":"x"}]']) {
       assertError(await post(body), 400, 'invalid_body');
     }
