@@ -6,6 +6,7 @@ export interface Step {
     exit(reason?: string): void;
     delay(ms: number): WaitUrls;
     suspend(ms?: number): WaitUrls;
+    trigger(workflowId: string, event: unknown): Promise<unknown>;
   };
   send: {
     email(mail: object): void;

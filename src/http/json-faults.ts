@@ -22,12 +22,13 @@ export function unreadableBody(json: string): CallerError {
   );
 }
 
-/** Numbers from 1.8e308 on have an exponent of three digits, or so many digits. Strings are found too. */
-const maybeTooLarge = /\d[eE]\+?\d{3}|(?<!\d)\d{309}/;
+/** Numbers from 1.8e308 on have an exponent of three digits, or as many digits as that. */
+const largeExponent = /[eE]\+?\d{3}/;
+const longDigits = 309;
 
 /** The error for a number that would be read as infinite, and stored as null. */
 export function numberTooLarge(json: string): CallerError | undefined {
-  if (!maybeTooLarge.test(json)) return undefined;
+  if (!largeExponent.test(json) && !hasLongDigits(json)) return undefined;
   let found: string | undefined;
   JSON.parse(json, (name, value: unknown) => {
     if (typeof value === 'number' && !Number.isFinite(value)) found ??= name;
@@ -40,4 +41,21 @@ export function numberTooLarge(json: string): CallerError | undefined {
     `${parameter}: found a number above 1.8e308, expected one that a double can hold; send it as text`,
     { parameter },
   );
+}
+
+/** True when so many digits follow each other. One of them is at a multiple of that, so that few characters are looked at. */
+function hasLongDigits(json: string): boolean {
+  const isDigit = (at: number) => {
+    const code = json.charCodeAt(at);
+    return code >= 0x30 && code <= 0x39;
+  };
+  for (let at = longDigits - 1; at < json.length; at += longDigits) {
+    if (!isDigit(at)) continue;
+    let first = at;
+    let end = at + 1;
+    while (isDigit(first - 1)) first -= 1;
+    while (end - first < longDigits && isDigit(end)) end += 1;
+    if (end - first >= longDigits) return true;
+  }
+  return false;
 }

@@ -89,6 +89,7 @@ forEachSharedService((fixture) => {
       type: 'CodeCell',
       namespace: 'greet',
       disabled: false,
+      note: null,
       code_raw: greet,
       codeRaw: greet,
       codeConfigJson: null,
@@ -117,6 +118,9 @@ forEachSharedService((fixture) => {
       configured_props_json: JSON.stringify(props),
       authProvisionIdMap: {},
       authProvisionIds: [],
+      block: null,
+      timeout_seconds: null,
+      retries: null,
     });
     const read = await service.api('GET', `/v1/workflows/${workflow.id}`);
     assert.deepEqual([read.status, read.body], [200, { data: workflow }]);
@@ -304,7 +308,7 @@ forEachSharedService((fixture) => {
       [[step({ props: 'x' })], at('steps[0].props')],
       [[step({ code: 'a\u0000b' })], at('steps[0].code')],
       ['x', at('steps')],
-      [Array.from({ length: 101 }, (_, n) => step({ namespace: `s${n}` })), at('steps')],
+      [Array.from({ length: 501 }, (_, n) => step({ namespace: `s${n}` })), at('steps')],
     ] as const;
     for (const [steps, expected] of wrong)
       assert.deepEqual(await refusal(service, { steps }), expected, JSON.stringify(steps).slice(0, 200));
@@ -528,6 +532,7 @@ forEachSharedService((fixture) => {
       throttle: { limit: 10, seconds: 60 },
       queue_size: 10_000,
       isolated: true,
+      flow_control: null,
     };
     assert.deepEqual((await service.createWorkflow({ steps: [], settings })).settings, settings);
   });

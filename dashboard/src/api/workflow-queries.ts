@@ -7,6 +7,7 @@ import type {
   TestEvent,
   TestEventSummary,
   Workflow,
+  WorkflowQueue,
   WorkflowSummary,
 } from '#sdk';
 import { api } from './client.ts';
@@ -63,6 +64,16 @@ export function useRuns(workflowId: string, state: Run['state'] | '', enabled = 
     initialPageParam: '',
     getNextPageParam: nextPage(pageSize),
     refetchInterval: (query) => (query.state.data?.pages.length === 1 ? 2_000 : false),
+  });
+}
+
+/** What waits for a workflow with flow control. */
+export function useQueue(workflowId: string) {
+  return useQuery({
+    queryKey: ['queue', workflowId],
+    queryFn: async ({ signal }) =>
+      (await api<Data<WorkflowQueue>>('GET', `/v1/workflows/${workflowId}/queue`, { signal })).data,
+    refetchInterval: 2_000,
   });
 }
 

@@ -81,7 +81,7 @@ function placesOf(run: RunDetail, steps: readonly WorkflowStep[] | undefined): P
   return [...places.values()].sort((a, b) => a.position - b.position);
 }
 
-type PlaceState = RunDetail['state'] | 'disabled' | 'not reached';
+type PlaceState = RunDetail['state'] | RunDetail['steps'][number]['state'] | 'disabled' | 'not reached';
 
 function stateOf(
   { step, tries }: Place,

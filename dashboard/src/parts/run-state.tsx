@@ -1,27 +1,30 @@
-import type { Run } from '#sdk';
+import type { Run, RunDetail } from '#sdk';
 
-/** The states of runs, which include those of their steps: name and tone. */
 export type RunStateName = Run['state'];
+/** A step has one state that no run has. */
+type StepStateName = RunDetail['steps'][number]['state'];
 
-const looks: Readonly<Record<RunStateName, { name: string; look: string }>> = {
+/** Name and tone of each state. */
+const looks: Readonly<Record<RunStateName | StepStateName, { name: string; look: string }>> = {
   queued: { name: 'Queued', look: 'off' },
   running: { name: 'Running', look: 'busy' },
   waiting: { name: 'Waiting', look: 'busy' },
   succeeded: { name: 'Succeeded', look: 'good' },
   failed: { name: 'Failed', look: 'bad' },
+  caught: { name: 'Failed, handled', look: 'off' },
   cancelled: { name: 'Cancelled', look: 'off' },
   quarantined: { name: 'In quarantine', look: 'bad' },
   not_triggered: { name: 'Not run', look: 'off' },
 };
 
 /** States of runs that a list can be filtered by. */
-export const runStates = Object.keys(looks) as readonly RunStateName[];
+export const runStates = Object.keys(looks).filter((state) => state !== 'caught') as readonly RunStateName[];
 
-export function stateName(state: RunStateName): string {
+export function stateName(state: RunStateName | StepStateName): string {
   return looks[state]?.name ?? state;
 }
 
-export function RunState({ state }: { state: RunStateName }) {
+export function RunState({ state }: { state: RunStateName | StepStateName }) {
   return <span className={`state ${looks[state]?.look ?? 'off'}`}>{stateName(state)}</span>;
 }
 

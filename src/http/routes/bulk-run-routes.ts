@@ -89,8 +89,10 @@ export function bulkRunRoutes(app: App, { store, clock, bulkRuns }: BulkRunRoute
           throw new CallerError('invalid_parameter', 'after: expected a run of this workflow', {
             parameter: 'after',
           });
-        // Without an end, runs that a request makes would match the next one, without end.
-        const times = { untilMs: clock.now() + 1, ...timesOf(since, until) };
+        // Without an end, runs that a request makes would match the next one, without end. They may be made in this millisecond; a
+        // cancellation makes none, and takes those of this millisecond too.
+        const untilMs = clock.now() + (operation === 'cancel' ? 1 : 0);
+        const times = { untilMs, ...timesOf(since, until) };
         const { done, failed, failures, remaining, lastId } = await bulkRuns.apply(operation, {
           workflowId: id,
           states: state === undefined ? bulkStates[operation].usual : [state],

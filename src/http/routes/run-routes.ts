@@ -20,10 +20,11 @@ import {
 } from '#storage/tables/workflow-tables.ts';
 import { findTestEvent } from '#workflows/definitions/test-event-store.ts';
 import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
+import { placeOfRun, type RunPlace } from '#workflows/flow-control/view-queue.ts';
 import type { RunManager } from '#workflows/runs/manage-runs.ts';
 import type { RunError } from '#workflows/runs/run-events.ts';
 import type { StepError } from '#workflows/runs/run-step.ts';
-import { findRun, type ListedRun, pageOfRuns, sendsOfRun, stepsOfRun } from '#workflows/runs/run-store.ts';
+import { findRun, type ListedRun, pageOfRuns, sendsOfRun, shownStepsOf } from '#workflows/runs/run-store.ts';
 import type { StepTrier } from '#workflows/runs/try-step.ts';
 import { sinceDescription, timesOf, untilDescription } from './run-times.ts';
 import { GivenStep } from './workflow-shapes.ts';
@@ -79,9 +80,14 @@ const StepFailure = Type.Union([
 const Step = Type.Object({
   id: Type.String({ description: 'c_…' }),
   namespace: Type.String(),
-  position: Type.Integer(),
+  position: Type.Integer({ description: 'Its place in the steps of the deployment, from 0' }),
+  iteration: Type.String({
+    description: 'Indexes of the items of the maps around the step, as "3" or "3-17"; empty outside of maps',
+  }),
   try: Type.Integer(),
-  state: OneOf(stepStates),
+  state: OneOf(stepStates, {
+    description: 'caught: it failed, and the block around it has handled the error',
+  }),
   input: Type.Unknown({ description: 'The props as the step got them; accounts and secrets left out' }),
   exports: Type.Unknown(),
   logs: StepLogs,
@@ -102,7 +108,25 @@ const RunDetail = Type.Object(
   {
     ...runFields,
     event: Type.Unknown({ description: 'steps.trigger.event' }),
-    steps: Type.Array(Step),
+    queue: Type.Union(
+      [
+        Type.Object({
+          state: OneOf(['collected', 'waiting', 'started']),
+          reason: Type.String({ description: 'In words, why it waits' }),
+          until: Time,
+          warning: Type.Union([Type.String(), Type.Null()], {
+            description: 'What is wrong with the keys of its event',
+          }),
+        }),
+        Type.Null(),
+      ],
+      { description: 'Its place under flow control; null: there is none, or it has ended' },
+    ),
+    steps: Type.Array(Step, {
+      description:
+        'The records of its steps, in the order of the definition. Of steps in maps the first 1,000, what did not succeed first',
+    }),
+    steps_left_out: Type.Integer({ description: 'Records of steps in maps that are not in steps' }),
     sends: Type.Array(Send),
   },
   { additionalProperties: true },
@@ -201,18 +225,28 @@ export function runRoutes(app: App, { store, runManager, stepTrier }: RunRouteOp
         tags: ['runs', 'addition'],
         summary: 'One run with its event, and input, exports, logs and times of each step',
         params: IdParams('The id of a run'),
+        querystring: Type.Object({
+          iteration: Type.Optional(
+            Type.String({
+              pattern: '^\\d{1,5}(-\\d{1,5}){0,9}$',
+              description: 'Only the steps for this item of a map, as "3" or "3-17"',
+            }),
+          ),
+        }),
         response: { 200: DataOf(RunDetail) },
       },
     },
     async (request) => {
       const run = await findOwn(request, 'read');
       // Read only after the check of rights: the time of the query would reveal to others that the run exists.
-      const steps = await stepsOfRun(store.read, run.id);
+      const { steps, left_out } = await shownStepsOf(store.read, run.id, request.query.iteration);
       const sends = await sendsOfRun(store.read, run.id);
       const detail = {
         ...runView(run),
         event: stored(run.event),
+        queue: placeView(await placeOfRun(store.read, run.id)),
         steps: steps.map(stepView),
+        steps_left_out: left_out,
         sends: sends.map(sendView),
       };
       return { data: selectFields(request, detail) };
@@ -395,6 +429,12 @@ function runView(run: ListedRun | RunTable): Static<typeof Run> {
   };
 }
 
+function placeView(place: RunPlace | undefined) {
+  if (place === undefined) return null;
+  const { untilMs, ...rest } = place;
+  return { ...rest, until: time(untilMs) };
+}
+
 function errorView({ cell_id, ...error }: RunError): Static<typeof ErrorShape> {
   return { ...error, cellId: cell_id };
 }
@@ -404,6 +444,7 @@ function stepView(step: RunStepTable): Static<typeof Step> {
     id: step.step_id,
     namespace: step.namespace,
     position: step.position,
+    iteration: step.iteration,
     try: step.try,
     state: step.state,
     input: stored(step.input),

@@ -17,6 +17,7 @@ import { epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Store } from '#storage/store.ts';
 import type { TemplateTable } from '#storage/tables/workflow-tables.ts';
+import { refuseNul } from '#workflows/definitions/at-parameter.ts';
 import type { TemplateMaker } from '#workflows/definitions/make-template.ts';
 import type { TemplateDefinition } from '#workflows/definitions/template.ts';
 import {
@@ -25,7 +26,6 @@ import {
   findTemplates,
   pageOfTemplates,
 } from '#workflows/definitions/template-store.ts';
-import { refuseNul } from '#workflows/definitions/workflow-input.ts';
 import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
 import { definitionOf } from './workflow-routes.ts';
 import { definitionFields, SettingsInput, StepInputs, TriggerInputs } from './workflow-shapes.ts';

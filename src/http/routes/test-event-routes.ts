@@ -18,6 +18,7 @@ import { newId } from '#lib/ids.ts';
 import { JsonText } from '#lib/write-json.ts';
 import type { Store } from '#storage/store.ts';
 import { runSourceTypes, type TestEventTable, type WorkflowTable } from '#storage/tables/workflow-tables.ts';
+import { refuseNul } from '#workflows/definitions/at-parameter.ts';
 import {
   deleteTestEvent,
   findTestEvent,
@@ -25,7 +26,6 @@ import {
   pageOfTestEvents,
   putTestEvent,
 } from '#workflows/definitions/test-event-store.ts';
-import { refuseNul } from '#workflows/definitions/workflow-input.ts';
 import { findWorkflow, lockWorkflow } from '#workflows/definitions/workflow-store.ts';
 import { findRun } from '#workflows/runs/run-store.ts';
 import type { RunStarter } from '#workflows/runs/start-run.ts';
@@ -164,6 +164,7 @@ export function testEventRoutes(app: App, { store, clock, runStarter }: TestEven
       const { event, source_type } = await findNamed(workflow.id, request.params.name);
       const { runId } = await runStarter.start({
         ...{ workflowId: workflow.id, ownerId: workflow.owner_id, deploymentId: workflow.deployment_id },
+        flowControl: workflow.flow_control,
         ...{ emitterId: null, sourceType: source_type, event, hops: 0 },
       });
       return { data: selectFields(request, { run_id: runId }) };

@@ -58,6 +58,36 @@ export function evaluateValue(value: unknown, path: string, scope: ExpressionSco
   return Object.fromEntries(entries);
 }
 
+/**
+ * The same, but a text is evaluated when it is first read, so that the rule of one branch may rely on those of the branches before it. JSON of
+ * the result is JSON of the value as it was given.
+ */
+export function deferValue(value: unknown, path: string, scope: ExpressionScope, depth = 0): unknown {
+  if (typeof value !== 'object' || value === null || depth > depthMax) return value;
+  const deferred: object = Array.isArray(value) ? [] : {};
+  for (const [key, item] of Object.entries(value)) {
+    const place = Array.isArray(value) ? `${path}[${key}]` : `${path}.${key}`;
+    if (typeof item !== 'string' || !item.includes(opening))
+      defineValue(deferred, key, deferValue(item, place, scope, depth + 1));
+    else
+      Object.defineProperty(deferred, key, {
+        configurable: true,
+        enumerable: true,
+        get: () => {
+          const evaluated = evaluateText(item, place, scope);
+          defineValue(deferred, key, evaluated);
+          return evaluated;
+        },
+      });
+  }
+  Object.defineProperty(deferred, 'toJSON', { value: () => value });
+  return deferred;
+}
+
+function defineValue(object: object, key: string, value: unknown): void {
+  Object.defineProperty(object, key, { configurable: true, enumerable: true, writable: true, value });
+}
+
 /** True when a text is exactly one expression, whose value keeps its type. In other texts values become text. */
 export function isOneExpression(text: string): boolean {
   const parts = partsOf(text);

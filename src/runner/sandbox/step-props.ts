@@ -1,6 +1,7 @@
 import { bytesText } from '#lib/units.ts';
 import { inputBytesMax } from '#runner/protocol.ts';
 import {
+  deferValue,
   ExpressionError,
   type ExpressionScope,
   evaluateExpression,
@@ -100,6 +101,12 @@ export class StepProps {
    */
   evaluate(values: Loose, given: Omit<ExpressionScope, 'onUnset'>, warn: (message: string) => void): void {
     for (const [name, definition] of this.#evaluated) {
+      if (definition.lazy === true) {
+        const onUnset = (variable: string) =>
+          warn(`prop ${name}: the environment variable ${variable} is not set`);
+        values[name] = deferValue(values[name], name, { ...given, onUnset });
+        continue;
+      }
       const own = evaluateType[definition.type] ?? evaluatePlain;
       const unset = new Set<string>();
       const scope: ExpressionScope = { ...given, onUnset: (variable) => unset.add(variable) };
@@ -109,6 +116,8 @@ export class StepProps {
       for (const variable of unset) {
         const message = `prop ${name}: the environment variable ${variable} is not set`;
         if (isRequired(definition)) throw new ExpressionError(`${message}, and the prop is required`);
+        if (definition.type === 'http_request' && isUrlOf(values[name], variable) && !hasUrl(value))
+          throw new ExpressionError(`${message}, and the url of the request needs it`);
         warn(message);
       }
       if (value === undefined) delete values[name];
@@ -141,6 +150,16 @@ export class StepProps {
     }
     return `{${entries.join(',')}}`;
   }
+}
+
+/** True when the url of a request, as it was given, names a variable. */
+function isUrlOf(given: unknown, variable: string): boolean {
+  const { url } = asObject(given);
+  return String(url ?? given).includes(variable);
+}
+
+function hasUrl(request: unknown): boolean {
+  return URL.canParse(String(asObject(request).url ?? '').trim());
 }
 
 /** JSON of a value, or of the beginning of its text with a note. */

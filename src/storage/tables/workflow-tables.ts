@@ -12,6 +12,8 @@ export interface WorkflowTable {
   state: WorkflowState;
   /** The deployment that new events run; runs keep the one they began with. */
   deployment_id: string;
+  /** JSON of the `FlowControl` of that deployment (workflows/definitions/flow-control.ts); null: its runs begin at once. */
+  flow_control: string | null;
   created_at_ms: number;
   updated_at_ms: number;
 }
@@ -126,8 +128,11 @@ export type RunState = (typeof runStates)[number];
 export const runSourceTypes = ['HTTP', 'TIMER', 'EMAIL', 'COMPONENT', 'WORKFLOW', 'SDK'] as const;
 export type RunSourceType = (typeof runSourceTypes)[number];
 
-/** What a run waits for: `$.flow.delay`, `suspend` and `rerun`, or the next try of a failed step. */
-export const waitKinds = ['delay', 'suspend', 'rerun', 'retry'] as const;
+/**
+ * What a run waits for: `$.flow.delay`, `suspend` and `rerun`, the next try of a failed step, or (`branches`) the waits of steps that run at the
+ * same time, which are in `run_waits`.
+ */
+export const waitKinds = ['delay', 'suspend', 'rerun', 'retry', 'branches'] as const;
 export type WaitKind = (typeof waitKinds)[number];
 
 /**
@@ -174,8 +179,8 @@ export interface RunTable {
   ended_at_ms: number | null;
 }
 
-/** workflows/runs/run-states.md says what follows from each; a step that is disabled, or has not ended, has no row. */
-export const stepStates = ['succeeded', 'failed', 'waiting'] as const;
+/** workflows/runs/run-states.md says what follows from each; a step that is disabled, was not reached, or has not ended, has no row. */
+export const stepStates = ['succeeded', 'failed', 'waiting', 'caught'] as const;
 export type StepState = (typeof stepStates)[number];
 
 /** A finished, failed or waiting step of a run, as it was recorded; a finished one never runs again. */
@@ -185,6 +190,8 @@ export interface RunStepTable {
   workflow_id: string;
   /** Index of the step in its deployment. */
   position: number;
+  /** Indexes of the items of the maps around the step, as `3` or `3-17`; '' outside of maps. */
+  iteration: string;
   /** Counts the tries of this step, from 1; the last one counts. */
   try: number;
   step_id: string;
@@ -214,12 +221,27 @@ export interface RunResumeTable {
   run_id: string;
   owner_id: string;
   position: number;
+  /** As in `RunStepTable`. */
+  iteration: string;
   /** The try of the step, as in `RunStepTable`: each try has links of its own. */
   try: number;
   kind: LinkAction;
   /** JSON of the request; null once the run has it. */
   request: string | null;
   created_at_ms: number;
+}
+
+/** A wait of a step in a branch of a parallel block or in a map, while other steps of the run may run. */
+export interface RunWaitTable {
+  run_id: string;
+  owner_id: string;
+  position: number;
+  iteration: string;
+  kind: WaitKind;
+  until_ms: number;
+  /** As in `RunTable`. */
+  failures: number;
+  resumption: string | null;
 }
 
 /** The kinds of `$.send`. */

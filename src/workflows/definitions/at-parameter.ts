@@ -38,3 +38,23 @@ function relocated(error: CallerError, { parameter: whole, namespace, names = {}
 export function invalidAt(parameter: string, message: string, code = 'invalid_parameter'): CallerError {
   return new CallerError(code, `${parameter}: ${message}`, { parameter });
 }
+
+/** PostgreSQL cannot store it in text. */
+export function refuseNul(text: string | undefined, parameter: string): void {
+  if (text?.includes('\u0000') === true) throw invalidAt(parameter, 'must not contain the character U+0000');
+}
+
+export function refuseUnknownFields(value: object, known: readonly string[], at: string): void {
+  const unknown = Object.keys(value).find((name) => !known.includes(name));
+  if (unknown === undefined) return;
+  throw invalidAt(
+    `${at}.${unknown}`,
+    `there is no such field; there ${known.length === 0 ? 'is none' : `are ${known.join(', ')}`}`,
+    'unknown_parameter',
+  );
+}
+
+export function quoted(value: unknown): string {
+  const text = JSON.stringify(value) ?? String(value);
+  return text.length > 80 ? `${text.slice(0, 80)}…` : text;
+}

@@ -7,12 +7,13 @@ import type { DeploymentContext } from '#sources/deployment.ts';
 import { isLost, isSecretProp, openValues, sealedNames, sealValues } from '#sources/sealed-props.ts';
 import { keepMaskedSecrets, maskedSecret } from '#sources/source-props.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
-import { atParameter } from './at-parameter.ts';
+import { atParameter, type Place } from './at-parameter.ts';
+import { blockComponent, blockProps, type FlatStep, flattenSteps } from './block-input.ts';
 import { refuseMasked, StepConfigurer, type StepSubject } from './configure-step.ts';
 import { sealedStep } from './load-step.ts';
 import { resolveStep } from './resolve-step.ts';
+import type { StepInput } from './step-input.ts';
 import type { StepDefinition, WorkflowDefinition } from './workflow-definition.ts';
-import type { StepInput } from './workflow-input.ts';
 import type { DeploymentAccount } from './workflow-store.ts';
 
 /** What steps become, and the accounts that they use. */
@@ -28,9 +29,7 @@ export interface FormerSteps {
 }
 
 /** A step whose code is there. */
-interface Draft {
-  at: string;
-  input: StepInput;
+interface Draft extends FlatStep {
   component: ComponentTable;
   shape: ComponentShape;
   id: string;
@@ -65,8 +64,7 @@ export class StepBuilder {
     former?: FormerSteps,
   ): Promise<BuiltSteps> {
     const drafts: Draft[] = [];
-    for (const [index, input] of inputs.entries())
-      drafts.push(await this.#draft(input, `steps[${index}]`, owner, former));
+    for (const flat of flattenSteps(inputs)) drafts.push(await this.#draft(flat, owner, former));
     // An account of another owner may stay only in the use that its owner saw, and any step decides what
     // the others get.
     const isSame =
@@ -84,11 +82,7 @@ export class StepBuilder {
     const used = new Map<string, DeploymentAccount>();
     const steps: StepDefinition[] = [];
     for (const draft of drafts) {
-      const place = {
-        parameter: draft.at,
-        namespace: draft.input.namespace,
-        names: { configured_props: `${draft.at}.props` },
-      };
+      const place = placeOf(draft);
       const configured = await atParameter(place, () => this.#configure(draft, owner, accounts));
       steps.push(configured.step);
       for (const account of configured.accounts) used.set(account.account_id, account);
@@ -96,24 +90,23 @@ export class StepBuilder {
     return { steps, accounts: [...used.values()] };
   }
 
-  async #draft(
-    input: StepInput,
-    at: string,
-    owner: ComponentOwner,
-    former: FormerSteps | undefined,
-  ): Promise<Draft> {
+  async #draft(flat: FlatStep, owner: ComponentOwner, former: FormerSteps | undefined): Promise<Draft> {
+    const { at, input, block } = flat;
     const { namespace, code } = input;
     const field = code === undefined ? `${at}.component` : `${at}.code`;
     const component = await atParameter({ parameter: field, namespace }, () =>
-      resolveStep(this.#resolver, input, owner),
+      resolveStep(
+        this.#resolver,
+        block === undefined ? input : { component: blockComponent(block.kind) },
+        owner,
+      ),
     );
     const step = former?.definition.steps.find((one) => one.namespace === namespace);
     const shape = JSON.parse(component.shape) as ComponentShape;
-    const draft = { at, input, component, shape, id: step?.id ?? newId('c') };
-    const given = input.props ?? {};
+    const draft = { ...flat, component, shape, id: step?.id ?? newId('c') };
+    const given = block === undefined ? (input.props ?? {}) : blockProps(input, block.kind);
     if (step === undefined) {
-      const place = { parameter: at, namespace, names: { configured_props: `${at}.props` } };
-      await atParameter(place, () => refuseMasked(given));
+      await atParameter(placeOf(flat), () => refuseMasked(given));
       return { ...draft, values: given, sealed: [], isSame: false };
     }
     const stored = sealedStep(step, owner.ownerId);
@@ -132,6 +125,7 @@ export class StepBuilder {
       isSame:
         step.componentId === component.id &&
         step.disabled === (input.disabled === true) &&
+        isDeepStrictEqual(step.block, block) &&
         isDeepStrictEqual(values, before),
     };
   }
@@ -148,11 +142,14 @@ export class StepBuilder {
         namespace: input.namespace,
         componentId: component.id,
         origin: input.code === undefined ? 'component' : 'code',
-        componentKey: keyOf(input),
+        componentKey: draft.block === undefined ? keyOf(input) : blockComponent(draft.block.kind),
         configuredProps: '{}',
         sealedProps: null,
         dynamicProps: null,
         disabled: input.disabled === true,
+        ...(draft.block === undefined ? {} : { block: draft.block }),
+        ...(input.timeout_seconds === undefined ? {} : { timeoutSeconds: input.timeout_seconds }),
+        ...(input.retries === undefined ? {} : { retries: input.retries }),
       },
       component,
       values,
@@ -173,6 +170,7 @@ export class StepBuilder {
     );
     const step: StepDefinition = {
       ...subject.step,
+      ...(input.note === undefined || input.note === '' ? {} : { note: input.note }),
       configuredProps: kept.configured_props,
       sealedProps: kept.sealed_props,
       dynamicProps,
@@ -181,6 +179,12 @@ export class StepBuilder {
     await this.#configurer.open({ ...subject, step }, configured, null);
     return { step, accounts: configured.accounts };
   }
+}
+
+/** Errors of its props name the fields of the request: those of a block are at the step itself. */
+function placeOf({ at, input, block }: FlatStep): Place {
+  const props = block === undefined ? `${at}.props` : at;
+  return { parameter: at, namespace: input.namespace, names: { configured_props: props } };
 }
 
 /** The requested key, for answers; null for code, ids and URLs. */

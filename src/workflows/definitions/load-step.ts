@@ -81,6 +81,9 @@ export async function loadStep(
         definition.dynamicProps === null
           ? undefined
           : (JSON.parse(definition.dynamicProps) as Record<string, unknown>),
+      ...(definition.block === undefined ? {} : { block: definition.block }),
+      ...(definition.timeoutSeconds === undefined ? {} : { timeoutSeconds: definition.timeoutSeconds }),
+      ...(definition.retries === undefined ? {} : { retries: definition.retries }),
       usesDb: definitions.some(({ type }) => type === '$.service.db'),
     },
     trustDomain: trustDomainOf(ownerId, accountOwners),

@@ -2,7 +2,8 @@ import type { PropDefinition } from '#components/component-shape.ts';
 import { distinctPackages } from '#runner/loadable-packages.ts';
 import type { Bundle, BundlePackages } from '#runner/runner.ts';
 import type { OpenVariables } from '#user-data/variables/variables.ts';
-import type { WorkflowSettings } from './workflow-definition.ts';
+import type { BlockDefinition } from './block-definition.ts';
+import type { StepRetries, WorkflowSettings } from './workflow-definition.ts';
 
 /** Everything needed to run a deployment, loaded once and kept while it is in use. Made by load-deployment.ts. */
 export interface LoadedDeployment {
@@ -45,4 +46,9 @@ export interface LoadedStep {
   dynamicProps: Record<string, unknown> | undefined;
   /** It has a `$.service.db` prop: its state is kept under the step's id. */
   usesDb: boolean;
+  /** Absent: a step that is no block. */
+  block?: BlockDefinition;
+  /** As in `StepDefinition`. */
+  timeoutSeconds?: number;
+  retries?: StepRetries;
 }

@@ -12,8 +12,10 @@ import type { Db, Store } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
 import type { TemplateTable, WorkflowTable } from '#storage/tables/workflow-tables.ts';
 import { atParameter, invalidAt } from './at-parameter.ts';
+import { blockFields, flattenSteps, mapSteps, nestSteps } from './block-input.ts';
 import { definitionsOfStep } from './load-step.ts';
 import { resolveStep } from './resolve-step.ts';
+import type { StepInput } from './step-input.ts';
 import type { TemplateDefinition } from './template.ts';
 import { insertTemplate } from './template-store.ts';
 import { checkTriggers, readTrigger } from './trigger-definition.ts';
@@ -23,7 +25,6 @@ import type { WorkflowDefinition } from './workflow-definition.ts';
 import {
   checkSteps,
   type DefinitionInput,
-  type StepInput,
   settingsOf,
   type TriggerInput,
   viewSettings,
@@ -65,14 +66,25 @@ export class TemplateMaker {
       `deployment ${workflow.deployment_id}`,
     );
     const definition = JSON.parse(deployment.definition) as WorkflowDefinition;
-    const steps: StepInput[] = [];
+    const inputs: (StepInput | undefined)[] = [];
     for (const step of definition.steps) {
-      if (step.disabled) continue;
-      const component = must(await findComponent(read, step.componentId), `component ${step.componentId}`);
-      const definitions = definitionsOfStep(component, step.dynamicProps);
-      const props = portableProps(definitions, JSON.parse(step.configuredProps), options);
-      steps.push({ namespace: step.namespace, ...portableCode(component, step.origin === 'code'), props });
+      const rest = {
+        ...(step.timeoutSeconds === undefined ? {} : { timeout_seconds: step.timeoutSeconds }),
+        ...(step.retries === undefined ? {} : { retries: step.retries }),
+        ...(step.note === undefined ? {} : { note: step.note }),
+      };
+      const values = JSON.parse(step.configuredProps) as ConfiguredProps;
+      const { namespace, block } = step;
+      if (step.disabled) inputs.push(undefined);
+      else if (block !== undefined) inputs.push({ namespace, ...blockFields(block, values), ...rest });
+      else {
+        const component = must(await findComponent(read, step.componentId), `component ${step.componentId}`);
+        const definitions = definitionsOfStep(component, step.dynamicProps);
+        const props = portableProps(definitions, values, options);
+        inputs.push({ namespace, ...portableCode(component, step.origin === 'code'), props, ...rest });
+      }
     }
+    const steps = nestSteps(definition.steps, (position) => inputs[position]);
     const triggers: TriggerInput[] = [];
     for (const trigger of await triggersOf(read, workflow.id)) {
       const portable = await this.#portableTrigger(triggerAsInput(trigger), owner, options);
@@ -93,15 +105,18 @@ export class TemplateMaker {
   ): Promise<TemplateTable> {
     checkSteps(input.steps ?? [], { fromTemplate: false });
     checkTriggers(input.triggers ?? []);
-    const steps: StepInput[] = [];
-    for (const [index, step] of (input.steps ?? []).entries()) {
-      const { namespace, code } = step;
-      const place = { parameter: `steps[${index}].${code === undefined ? 'component' : 'code'}`, namespace };
+    const portable = new Map<StepInput, StepInput>();
+    for (const { at, input: step, block } of flattenSteps(input.steps ?? [])) {
+      if (block !== undefined) continue;
+      const { namespace, code, component: _named, props: given = {}, ...rest } = step;
+      const place = { parameter: `${at}.${code === undefined ? 'component' : 'code'}`, namespace };
       const component = await atParameter(place, () => resolveStep(this.#options.resolver, step, owner));
-      if (step.disabled === true) continue;
-      const props = portableProps(definitionsOfStep(component, null), step.props ?? {}, options);
-      steps.push({ namespace, ...portableCode(component, code !== undefined), props });
+      const props = portableProps(definitionsOfStep(component, null), given, options);
+      portable.set(step, { ...rest, namespace, ...portableCode(component, code !== undefined), props });
     }
+    const steps = mapSteps(input.steps ?? [], (step) =>
+      step.disabled === true ? undefined : (portable.get(step) ?? step),
+    );
     const triggers: TriggerInput[] = [];
     for (const [index, trigger] of (input.triggers ?? []).entries()) {
       if (trigger.id !== undefined)

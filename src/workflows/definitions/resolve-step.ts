@@ -3,7 +3,7 @@ import type { ComponentOwner, ComponentResolver } from '#registry/resolve-compon
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
 import { requireRunnable } from './configure-step.ts';
 import { explainForeignCode, explainForeignComponent } from './foreign-steps.ts';
-import type { StepInput } from './workflow-input.ts';
+import type { StepInput } from './step-input.ts';
 
 /** The component that a step runs, built if need be. Throws what is wrong with its code, or with the name of its component. */
 export function resolveStep(

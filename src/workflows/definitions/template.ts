@@ -1,13 +1,9 @@
 import type { TemplateTable } from '#storage/tables/workflow-tables.ts';
-import { invalidAt } from './at-parameter.ts';
+import { invalidAt, quoted } from './at-parameter.ts';
+import { flattenSteps, mapSteps } from './block-input.ts';
+import type { StepInput } from './step-input.ts';
 import { layTriggerOver } from './trigger-input.ts';
-import {
-  type DefinitionInput,
-  quoted,
-  type SettingsInput,
-  type StepInput,
-  type TriggerInput,
-} from './workflow-input.ts';
+import type { DefinitionInput, SettingsInput, TriggerInput } from './workflow-input.ts';
 
 /** What a template holds: a definition as a request would give it, without what belongs to an owner. */
 export interface TemplateDefinition {
@@ -27,7 +23,7 @@ export function layOverTemplate(
 ): DefinitionInput {
   const base = JSON.parse(template.definition) as TemplateDefinition;
   const overBy = new Map(given.steps.map((step) => [step.namespace, step]));
-  const names = new Set(base.steps.map((step) => step.namespace));
+  const names = new Set(flattenSteps(base.steps).map(({ input }) => input.namespace));
   for (const [index, { namespace }] of given.steps.entries()) {
     if (names.has(namespace)) continue;
     throw invalidAt(
@@ -35,13 +31,14 @@ export function layOverTemplate(
       `the template has no step ${quoted(namespace)}; it has ${[...names].join(', ') || 'none'}`,
     );
   }
-  const steps = base.steps.map((step) => {
+  const steps = mapSteps(base.steps, (step) => {
     const over = overBy.get(step.namespace);
     if (over === undefined) return step;
     return {
       ...step,
-      props: { ...step.props, ...over.props },
+      ...(step.block === undefined ? { props: { ...step.props, ...over.props } } : {}),
       ...(over.disabled === undefined ? {} : { disabled: over.disabled }),
+      ...(over.note === undefined ? {} : { note: over.note }),
     };
   });
   const triggers = [...base.triggers];

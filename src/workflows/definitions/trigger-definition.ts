@@ -2,9 +2,9 @@ import { type ConfiguredProps, isRecord } from '#components/validate-props.ts';
 import { checkSchedule, nextOccurrence, type Schedule } from '#schedule/next-occurrence.ts';
 import type { TimerTable } from '#storage/tables/source-tables.ts';
 import { type TriggerTable, triggerKinds } from '#storage/tables/workflow-tables.ts';
-import { invalidAt } from './at-parameter.ts';
+import { invalidAt, quoted, refuseNul, refuseUnknownFields } from './at-parameter.ts';
 import type { TriggerAuth } from './trigger-auth.ts';
-import { quoted, refuseNul, refuseUnknownFields, type TriggerInput, triggersMax } from './workflow-input.ts';
+import { type TriggerInput, triggersMax } from './workflow-input.ts';
 
 /** What a trigger is to do, checked. */
 export type TriggerDefinition =

@@ -1,6 +1,7 @@
 import { appIdOf } from '#accounts/apps/app-id.ts';
 import type { ComponentShape, PropDefinition } from '#components/component-shape.ts';
 import { findComponents } from '#components/component-store.ts';
+import type { ConfiguredProps } from '#components/validate-props.ts';
 import { newHealth } from '#health/health.ts';
 import { healthOf } from '#health/health-store.ts';
 import { epochSeconds } from '#lib/clock.ts';
@@ -12,6 +13,8 @@ import type { Db } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
 import type { DeploymentTable, TriggerTable, WorkflowTable } from '#storage/tables/workflow-tables.ts';
+import { type BlockDefinition, positionsIn, type StepRange } from './block-definition.ts';
+import { blockFields } from './block-input.ts';
 import { definitionsOfStep, sealedStep } from './load-step.ts';
 import { triggerAuthType } from './trigger-auth.ts';
 import { triggersOfMany } from './trigger-store.ts';
@@ -83,9 +86,12 @@ export async function viewDeployments(db: Db, deployments: readonly DeploymentTa
       template_id: row.template_id,
       user_id: row.user_id,
       owner_id: row.owner_id,
-      steps: (definition?.steps ?? []).map((step) =>
-        viewStep(step, components.get(step.componentId), row.owner_id),
-      ),
+      steps: (definition?.steps ?? []).map((step, _position, steps) => ({
+        ...viewStep(step, components.get(step.componentId), row.owner_id),
+        block: step.block === undefined ? null : viewBlock(step, step.block, steps),
+        timeout_seconds: step.timeoutSeconds ?? null,
+        retries: step.retries ?? null,
+      })),
       settings: definition === undefined ? null : viewSettings(definition.settings),
       created_at: epochSeconds(row.created_at_ms),
     };
@@ -101,6 +107,7 @@ function viewStep(step: StepDefinition, component: ComponentTable | undefined, o
     type: 'CodeCell',
     namespace: step.namespace,
     disabled: step.disabled,
+    note: step.note ?? null,
     code_raw: code,
     codeRaw: code,
     codeConfigJson: null,
@@ -117,6 +124,26 @@ function viewStep(step: StepDefinition, component: ComponentTable | undefined, o
     configured_props_json: JSON.stringify(viewProps(sealedStep(step, ownerId), definitions, undefined)),
     authProvisionIdMap: Object.fromEntries(accounts.map(({ prop, accountId }) => [prop, accountId])),
     authProvisionIds: [...new Set(accounts.map(({ accountId }) => accountId))],
+  };
+}
+
+/** The fields of a block as a request gives them, with the names of the steps in it. */
+function viewBlock(step: StepDefinition, block: BlockDefinition, steps: readonly StepDefinition[]) {
+  const fields = blockFields(block, JSON.parse(step.configuredProps) as ConfiguredProps);
+  const namesIn = (range: StepRange | null | undefined) =>
+    range ? positionsIn(steps, range).flatMap((position) => steps[position]?.namespace ?? []) : [];
+  return {
+    ...fields,
+    ...(fields.branches === undefined
+      ? {}
+      : {
+          branches: fields.branches.map((branch, index) => ({
+            ...branch,
+            steps: namesIn(block.branches[index]),
+          })),
+        }),
+    ...(block.kind === 'map' ? { steps: namesIn(block.branches[0]) } : {}),
+    ...(block.error === null ? {} : { error_steps: namesIn(block.error) }),
   };
 }
 

@@ -1,6 +1,9 @@
+import type { BlockDefinition } from './block-definition.ts';
+import type { FlowControl } from './flow-control.ts';
+
 /** What one deployment of a workflow does, as it is kept in `deployments.definition`. Never changed once written. */
 export interface WorkflowDefinition {
-  /** In the order in which they run. */
+  /** In the order in which they are written: a block comes before the steps in it. */
   steps: StepDefinition[];
   settings: WorkflowSettings;
 }
@@ -23,6 +26,20 @@ export interface StepDefinition {
   /** JSON object of definitions that additionalProps returned, by name; null: none. */
   dynamicProps: string | null;
   disabled: boolean;
+  /** Absent: a step that is no block. */
+  block?: BlockDefinition;
+  /** For people; absent: none. */
+  note?: string;
+  /** Longest time that it may take, in seconds; absent: that of the settings. */
+  timeoutSeconds?: number;
+  /** Its own retries, instead of those of the settings; absent: none. */
+  retries?: StepRetries;
+}
+
+/** A failed step is tried again `times` times: after `seconds`, and twice as late each time. */
+export interface StepRetries {
+  times: number;
+  seconds: number;
 }
 
 /** How the runs of a deployment are run. */
@@ -40,6 +57,8 @@ export interface WorkflowSettings {
   queueSize: number;
   /** Steps run in a process that no other code of the owner shares. Absent in deployments from before it existed: no. */
   isolated?: boolean;
+  /** Absent in deployments from before it existed: none. */
+  flowControl?: FlowControl | null;
 }
 
 export const defaultWorkflowSettings: WorkflowSettings = {
@@ -50,4 +69,5 @@ export const defaultWorkflowSettings: WorkflowSettings = {
   throttle: null,
   queueSize: 100,
   isolated: false,
+  flowControl: null,
 };

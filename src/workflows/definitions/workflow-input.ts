@@ -1,19 +1,12 @@
-import type { ConfiguredProps } from '#components/validate-props.ts';
+import { isRecord } from '#components/validate-props.ts';
 import type { TriggerKind } from '#storage/tables/workflow-tables.ts';
-import { invalidAt } from './at-parameter.ts';
-import { foreignRuntime } from './foreign-steps.ts';
+import { invalidAt, quoted, refuseNul, refuseUnknownFields } from './at-parameter.ts';
+import { blockDepthMax, blockFieldNames, blockKindOf, checkBlock, stepListsOf } from './block-input.ts';
+import { checkReferences } from './check-references.ts';
+import type { FlowControl } from './flow-control.ts';
+import { exportedField, foreignRuntime } from './foreign-steps.ts';
+import type { StepInput } from './step-input.ts';
 import { defaultWorkflowSettings, type WorkflowSettings } from './workflow-definition.ts';
-
-/** A step as a request (or a template) gives it. */
-export interface StepInput {
-  namespace: string;
-  props?: ConfiguredProps;
-  /** Source text of a code cell. */
-  code?: string;
-  /** Registry or saved component: key, `key@version`, sc_ id or URL. */
-  component?: string;
-  disabled?: boolean;
-}
 
 /** A trigger as a request (or a template) gives it. */
 export interface TriggerInput {
@@ -34,6 +27,7 @@ export interface SettingsInput {
   throttle?: { limit: number; seconds: number } | null;
   queue_size?: number;
   isolated?: boolean;
+  flow_control?: FlowControl | null;
 }
 
 export interface DefinitionInput {
@@ -42,39 +36,131 @@ export interface DefinitionInput {
   settings?: SettingsInput;
 }
 
-export const stepsMax = 100;
+export const stepsMax = 500;
 export const triggersMax = 10;
+/** Characters of the note of a step. */
+export const noteMax = 10_000;
 
-const stepFields: readonly string[] = ['namespace', 'props', 'code', 'component', 'disabled'];
+const stepFields: readonly string[] = [
+  'namespace',
+  'props',
+  'code',
+  'component',
+  'disabled',
+  'note',
+  'timeout_seconds',
+  'retries',
+];
 
 /** Checks steps as far as that is possible without building them. `fromTemplate`: their code is the template's. */
 export function checkSteps(steps: readonly StepInput[], options: { fromTemplate: boolean }): void {
-  if (steps.length > stepsMax)
-    throw invalidAt('steps', `a workflow has at most ${stepsMax} steps, found ${steps.length}`);
-  const seen = new Map<string, number>();
+  checkList(steps, { at: 'steps', depth: 0, seen: new Map(), fromTemplate: options.fromTemplate });
+  checkReferences(steps);
+}
+
+interface StepList {
+  at: string;
+  /** Blocks around it. */
+  depth: number;
+  /** The places of the steps so far, by their names. */
+  seen: Map<string, string>;
+  fromTemplate: boolean;
+}
+
+function checkList(steps: readonly StepInput[], list: StepList): void {
+  const { depth, seen, fromTemplate } = list;
   for (const [index, step] of steps.entries()) {
-    const at = `steps[${index}]`;
+    const at = `${list.at}[${index}]`;
     for (const field of ['runtime', 'lang'] as const) {
       const why = foreignRuntime((step as { runtime?: unknown; lang?: unknown })[field]);
       if (why !== undefined) throw invalidAt(`${at}.${field}`, why);
     }
-    refuseUnknownFields(step, stepFields, at);
-    const { namespace } = step;
-    if (namespace === undefined)
-      throw invalidAt(`${at}.namespace`, 'required: the name of the step', 'missing_parameter');
-    if (!namePattern.test(namespace))
+    const exported = exportedField(step);
+    if (exported !== undefined)
+      throw invalidAt(`${at}.${exported.field}`, exported.instead, 'unknown_parameter');
+    const kind = blockKindOf(step, at);
+    if (kind === undefined) refuseBlockFields(step, at);
+    checkName(step.namespace, at, seen);
+    checkTypes(step, at);
+    if (seen.size > stepsMax)
       throw invalidAt(
-        `${at}.namespace`,
-        `expected at most 100 letters, digits and underscores that begin with no digit, found ${quoted(namespace)}`,
+        'steps',
+        `a workflow has at most ${stepsMax} steps, blocks and the steps in them included`,
       );
-    if (reservedNamespaces.has(namespace))
-      throw invalidAt(`${at}.namespace`, `${quoted(namespace)} is taken: choose another name`);
-    const first = seen.get(namespace);
-    if (first !== undefined)
-      throw invalidAt(`${at}.namespace`, `steps[${first}] is called ${quoted(namespace)} already`);
-    seen.set(namespace, index);
-    checkCodeOf(step, at, options.fromTemplate);
+    checkTries(step, at);
+    if (kind === undefined) {
+      checkCodeOf(step, at, fromTemplate);
+      continue;
+    }
+    if (fromTemplate)
+      throw invalidAt(`${at}.block`, 'a block of a template has its steps already; leave it out');
+    checkBlock(step, at, kind);
+    for (const inner of stepListsOf(step, at)) {
+      if (inner.steps.length > 0 && depth === blockDepthMax)
+        throw invalidAt(inner.at, `blocks may be ${blockDepthMax} deep in one another`);
+      checkList(inner.steps, { ...list, at: inner.at, depth: depth + 1 });
+    }
   }
+}
+
+function refuseBlockFields(step: StepInput, at: string): void {
+  const field = blockFieldNames.find(
+    (name) => (step as unknown as Record<string, unknown>)[name] !== undefined,
+  );
+  if (field !== undefined && !stepFields.includes(field))
+    throw invalidAt(`${at}.${field}`, `only blocks have this field: give the kind of block as ${at}.block`);
+  refuseUnknownFields(step, [...stepFields, 'block'], at);
+}
+
+function checkName(namespace: unknown, at: string, seen: Map<string, string>): void {
+  if (namespace === undefined)
+    throw invalidAt(`${at}.namespace`, 'required: the name of the step', 'missing_parameter');
+  if (typeof namespace !== 'string' || !namePattern.test(namespace))
+    throw invalidAt(
+      `${at}.namespace`,
+      `expected at most 100 letters, digits and underscores that begin with no digit, found ${quoted(namespace)}`,
+    );
+  if (reservedNamespaces.has(namespace))
+    throw invalidAt(`${at}.namespace`, `${quoted(namespace)} is taken: choose another name`);
+  const first = seen.get(namespace);
+  if (first !== undefined)
+    throw invalidAt(`${at}.namespace`, `${first} is called ${quoted(namespace)} already`);
+  seen.set(namespace, at);
+}
+
+/** The schema of a request knows the steps at the top only. */
+function checkTypes({ code, component, props, disabled, note }: StepInput, at: string): void {
+  for (const [field, value, isRight, expected] of [
+    ['code', code, typeof code === 'string', 'text'],
+    ['component', component, typeof component === 'string', 'text'],
+    ['props', props, isRecord(props), 'an object'],
+    ['disabled', disabled, typeof disabled === 'boolean', 'true or false'],
+    [
+      'note',
+      note,
+      typeof note === 'string' && note.length <= noteMax,
+      `text of at most ${noteMax} characters`,
+    ],
+  ] as const)
+    if (value !== undefined && !isRight)
+      throw invalidAt(`${at}.${field}`, `expected ${expected}, found ${quoted(value)}`);
+  refuseNul(note, `${at}.note`);
+}
+
+/** Ranges of the time limit and the retries of one step. */
+function checkTries({ timeout_seconds: timeout, retries }: StepInput, at: string): void {
+  if (timeout !== undefined) requireWhole(timeout, `${at}.timeout_seconds`, 1, 750);
+  if (retries === undefined) return;
+  if (typeof retries !== 'object' || retries === null)
+    throw invalidAt(`${at}.retries`, `expected { times, seconds }, found ${quoted(retries)}`);
+  refuseUnknownFields(retries, ['times', 'seconds'], `${at}.retries`);
+  requireWhole(retries.times, `${at}.retries.times`, 1, 10);
+  requireWhole(retries.seconds, `${at}.retries.seconds`, 1, 3600);
+}
+
+function requireWhole(value: unknown, at: string, min: number, max: number): void {
+  if (typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max) return;
+  throw invalidAt(at, `expected a whole number from ${min} to ${max}, found ${quoted(value)}`);
 }
 
 const namePattern = /^[A-Za-z_][A-Za-z0-9_]{0,99}$/;
@@ -105,24 +191,9 @@ function checkCodeOf({ code, component }: StepInput, at: string, fromTemplate: b
     throw invalidAt(`${at}.component`, 'give either code or component, not both');
 }
 
-/** PostgreSQL cannot store it in text. */
-export function refuseNul(text: string | undefined, parameter: string): void {
-  if (text?.includes('\u0000') === true) throw invalidAt(parameter, 'must not contain the character U+0000');
-}
-
-export function refuseUnknownFields(value: object, known: readonly string[], at: string): void {
-  const unknown = Object.keys(value).find((name) => !known.includes(name));
-  if (unknown === undefined) return;
-  throw invalidAt(
-    `${at}.${unknown}`,
-    `there is no such field; there ${known.length === 0 ? 'is none' : `are ${known.join(', ')}`}`,
-    'unknown_parameter',
-  );
-}
-
-export function quoted(value: unknown): string {
-  const text = JSON.stringify(value) ?? String(value);
-  return text.length > 80 ? `${text.slice(0, 80)}…` : text;
+/** An object without controls is the same as none. */
+function orNone(flow: FlowControl | null): FlowControl | null {
+  return flow === null || Object.keys(flow).length === 0 ? null : flow;
 }
 
 /** Settings laid over those that are there. Their ranges are the schema's (http/routes/workflow-shapes.ts). */
@@ -132,6 +203,7 @@ export function settingsOf(
 ): WorkflowSettings {
   refuseNul(given?.name, 'settings.name');
   const { timeout_seconds, memory_mb, auto_retry, concurrency, throttle, queue_size, isolated } = given ?? {};
+  const { flow_control } = given ?? {};
   return {
     timeoutSeconds: timeout_seconds === undefined ? before.timeoutSeconds : timeout_seconds,
     memoryMb: memory_mb ?? before.memoryMb,
@@ -140,6 +212,7 @@ export function settingsOf(
     throttle: throttle === undefined ? before.throttle : throttle,
     queueSize: queue_size ?? before.queueSize,
     isolated: isolated ?? before.isolated ?? false,
+    flowControl: flow_control === undefined ? (before.flowControl ?? null) : orNone(flow_control),
   };
 }
 
@@ -152,5 +225,6 @@ export function viewSettings(settings: WorkflowSettings) {
     throttle: settings.throttle,
     queue_size: settings.queueSize,
     isolated: settings.isolated ?? false,
+    flow_control: settings.flowControl ?? null,
   };
 }

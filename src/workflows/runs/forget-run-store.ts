@@ -3,7 +3,7 @@ import type { Db, Tx } from '#storage/store.ts';
 
 /** Removes runs that are not to be kept. What they still have to send stays until it was sent (workflows/sends/send-store.ts). */
 export async function forgetRuns(tx: Tx, ids: readonly string[]): Promise<void> {
-  await deletePartsOf(tx, ids, ['run_steps', 'run_resumes']);
+  await deletePartsOf(tx, ids, ['run_steps', 'run_resumes', 'run_waits']);
   await tx
     .deleteFrom('run_sends')
     .where('run_id', 'in', [...ids])
@@ -19,7 +19,7 @@ export async function forgetRuns(tx: Tx, ids: readonly string[]): Promise<void> 
 async function deletePartsOf(
   tx: Tx,
   ids: readonly string[],
-  tables: readonly ('run_steps' | 'run_resumes' | 'run_sends')[],
+  tables: readonly ('run_steps' | 'run_resumes' | 'run_waits' | 'run_sends')[],
 ): Promise<void> {
   for (const table of tables)
     await tx
@@ -30,7 +30,7 @@ async function deletePartsOf(
 
 export async function deleteRuns(tx: Tx, ids: readonly string[]): Promise<void> {
   if (ids.length === 0) return;
-  await deletePartsOf(tx, ids, ['run_steps', 'run_resumes', 'run_sends']);
+  await deletePartsOf(tx, ids, ['run_steps', 'run_resumes', 'run_waits', 'run_sends']);
   await tx
     .deleteFrom('runs')
     .where('id', 'in', [...ids])

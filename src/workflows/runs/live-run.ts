@@ -7,11 +7,14 @@ import type {
   RunState,
   RunStepTable,
   RunTable,
+  RunWaitTable,
   WaitKind,
 } from '#storage/tables/workflow-tables.ts';
 import type { LoadedDeployment, LoadedStep } from '#workflows/definitions/loaded-deployment.ts';
 import type { RunResumption } from './run.ts';
 import { runContextJson } from './run-context.ts';
+import { Strand, type StrandWait } from './strand.ts';
+import { StrandWaits } from './strand-waits.ts';
 
 /** Names the version of the platform in `context.platform_version`. */
 export interface RunSurroundings {
@@ -28,9 +31,10 @@ export class LiveRun {
   unpersisted: { run: RunTable; job: JobTable } | undefined;
   /** It has begun before, here or on a node that was lost since. */
   readonly hasBegun: boolean;
-  /** What the run waited for when it came here; null for one that did not wait. */
-  waited: { kind: WaitKind; position: number; resumption: RunResumption; untilMs: number } | null;
-  failures: number;
+  /** The steps of the run itself; those that run at the same time have strands of their own. */
+  readonly main: Strand;
+  /** Strands that wait while others run. */
+  readonly waits: StrandWaits;
   readonly sends: Pick<RunSendTable, 'number' | 'kind' | 'payload'>[] = [];
   /** The reply for the caller that waits, until the run ends. */
   response: HttpReply | undefined;
@@ -42,12 +46,16 @@ export class LiveRun {
   errorMessage = '';
   /** A user ended the run: nothing that is under way here counts. */
   isEnded = false;
-  /** Stops the step under way. */
+  /** It is being ended by one of its strands: the others have nothing to say. */
+  isEnding = false;
+  /** The record that must be stored before another one, while a lost node is still counted. */
+  #recording: Promise<unknown> = Promise.resolve();
+  /** Stops the steps under way. */
   readonly abort = new AbortController();
-  /** JSON text of the exports of each step that has ended, by namespace, in order. */
-  readonly #exports = new Map<string, string>();
-  #bytes: number;
-  #next = 0;
+  /** The last tries of steps that are recorded as ended, by place. */
+  readonly #recorded = new Map<string, RunStepTable>();
+  /** What strands other than the run's own wait for, by place. */
+  readonly #strandWaits = new Map<string, StrandWait & { failures: number }>();
   readonly #context: string;
   readonly #isTest: boolean;
 
@@ -58,6 +66,8 @@ export class LiveRun {
     unpersisted: { run: RunTable; job: JobTable } | undefined;
     steps: readonly RunStepTable[];
     sends: readonly RunSendTable[];
+    waits?: readonly RunWaitTable[];
+    now?: () => number;
     surroundings: RunSurroundings;
     /** It was made for this attempt. */
     isNew?: boolean;
@@ -70,17 +80,6 @@ export class LiveRun {
     this.deployment = deployment;
     this.unpersisted = options.unpersisted;
     this.hasBegun = options.isNew !== true && run.started_at_ms !== null;
-    this.failures = run.failures;
-    this.waited =
-      run.wait_kind === null
-        ? null
-        : {
-            kind: run.wait_kind,
-            position: run.position,
-            resumption: run.resumption === null ? {} : (JSON.parse(run.resumption) as RunResumption),
-            untilMs: run.wait_until_ms ?? 0,
-          };
-    this.#bytes = run.event.length;
     this.#isTest = options.isTest === true;
     this.#context = runContextJson(run, {
       workflowName: deployment.workflowName,
@@ -88,7 +87,20 @@ export class LiveRun {
       platformVersion: options.surroundings.platformVersion,
       isTest: this.#isTest,
     });
-    for (const step of options.steps) if (step.state === 'succeeded') this.finished(step.position, step);
+    this.main = new Strand({
+      above: `{"trigger":{"event":${run.event},"context":${this.#context}}`,
+      bytes: run.event.length,
+    });
+    this.main.failures = run.failures;
+    if (run.wait_kind !== null) this.main.waited = waitOf(run.wait_kind, run.position, run);
+    this.waits = new StrandWaits(options.now ?? Date.now, this.abort.signal);
+    for (const step of options.steps)
+      if (step.state !== 'waiting' && step.state !== 'failed') this.record(step);
+    for (const wait of options.waits ?? [])
+      this.#strandWaits.set(placeKey(wait.position, wait.iteration), {
+        ...waitOf(wait.kind, wait.position, { wait_until_ms: wait.until_ms, resumption: wait.resumption }),
+        failures: wait.failures,
+      });
     this.sends.push(...options.sends);
   }
 
@@ -97,53 +109,43 @@ export class LiveRun {
     return this.run.workflow_id === '';
   }
 
-  /** A step has succeeded: later steps can use its exports. */
-  finished(position: number, step: Pick<RunStepTable, 'namespace' | 'exports'>): void {
-    this.#exports.set(step.namespace, step.exports);
-    this.#bytes += step.exports.length;
-    this.#next = Math.max(this.#next, position + 1);
+  /** A step has ended, and need not run again. */
+  record(step: RunStepTable): void {
+    this.#recorded.set(placeKey(step.position, step.iteration), step);
   }
 
-  /** The next step that is not disabled, and its place; undefined when there is none. */
-  next(): { step: LoadedStep; position: number } | undefined {
-    const { steps } = this.deployment;
-    for (let position = this.#next; position < steps.length; position += 1) {
-      const step = steps[position];
-      if (step !== undefined && !step.disabled) return { step, position };
-    }
-    return undefined;
+  recordedAt(position: number, iteration: string): RunStepTable | undefined {
+    return this.#recorded.size === 0 ? undefined : this.#recorded.get(placeKey(position, iteration));
+  }
+
+  /** What a strand waits for at a step since the run was here last; told once. */
+  takeWaitAt(position: number, iteration: string): (StrandWait & { failures: number }) | undefined {
+    if (this.#strandWaits.size === 0) return undefined;
+    const key = placeKey(position, iteration);
+    const wait = this.#strandWaits.get(key);
+    this.#strandWaits.delete(key);
+    return wait;
+  }
+
+  /** Does the work after all that was given here before. */
+  inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const turn = this.#recording.then(work, work);
+    this.#recording = turn.catch(() => {});
+    return turn;
   }
 
   stepAt(position: number): LoadedStep {
     return must(this.deployment.steps[position], `step ${position} of ${this.deployment.id}`);
   }
 
-  /** Counts the tries of a step, from 1: those before it failed, or asked to be run again. */
-  tryAt(position: number): number {
-    const reruns = this.waited?.position === position ? (this.waited.resumption.run?.runs ?? 1) - 1 : 0;
-    return 1 + this.failures + reruns;
-  }
-
-  /** Bytes of the event and of all exports. */
-  get bytes(): number {
-    return this.#bytes;
-  }
-
-  /** JSON text of `steps`: `trigger`, and the exports of the steps before. */
-  stepsJson(): string {
-    let text = `{"trigger":{"event":${this.run.event},"context":${this.#context}}`;
-    for (const [namespace, exports] of this.#exports) text += `,"${namespace}":${exports}`;
-    return `${text}}`;
-  }
-
   /** JSON text of all exports by namespace, with the context: what a workflow that triggered this one gets. */
   resultJson(): string {
-    const parts = [...this.#exports].map(([namespace, exports]) => `"${namespace}":${exports}`);
+    const parts = [...this.main.exports].map(([namespace, exports]) => `"${namespace}":${exports}`);
     return `{${[...parts, `"$context":${this.#context}`].join(',')}}`;
   }
 
   get lastNamespace(): string | undefined {
-    return [...this.#exports.keys()].at(-1);
+    return [...this.main.exports.keys()].at(-1);
   }
 
   /** JSON text of `steps.trigger.context`. */
@@ -155,4 +157,17 @@ export class LiveRun {
   callContextJson(run: { runs: number; context?: unknown; callback_request?: unknown }): string {
     return `${this.#context.slice(0, -1)},"JIT":${this.#isTest},"run":${JSON.stringify(run)}}`;
   }
+}
+
+function placeKey(position: number, iteration: string): string {
+  return `${position} ${iteration}`;
+}
+
+function waitOf(
+  kind: WaitKind,
+  position: number,
+  row: Pick<RunTable, 'wait_until_ms' | 'resumption'>,
+): StrandWait {
+  const resumption = row.resumption === null ? {} : (JSON.parse(row.resumption) as RunResumption);
+  return { kind, position, resumption, untilMs: row.wait_until_ms ?? 0 };
 }

@@ -15,13 +15,14 @@ import type { UsageRow } from '#metering/invocation-usage.ts';
 import { addUsage } from '#metering/usage-store.ts';
 import { ensureComponentDbs, mergeComponentDbs } from '#sources/source-store.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
-import type { Store } from '#storage/store.ts';
+import type { Store, Tx } from '#storage/store.ts';
 import type { JobTable } from '#storage/tables/job-tables.ts';
 import type {
   RunSendTable,
   RunState,
   RunStepTable,
   RunTable,
+  RunWaitTable,
   WaitKind,
 } from '#storage/tables/workflow-tables.ts';
 import { forgetRuns } from './forget-run-store.ts';
@@ -40,6 +41,7 @@ import {
   updateRunQuery,
   waitingResumesOf,
 } from './run-store.ts';
+import { answerWaitQuery, deleteWaitQuery, firstWaitOf, putWaitQuery } from './run-wait-store.ts';
 
 /** One change of one run, by the node that runs it. */
 export interface RunRecord {
@@ -60,8 +62,10 @@ export interface RunRecord {
 }
 
 export type NextState =
-  /** The next step follows; `clears` what the run waited for before. */
-  | { kind: 'go-on'; clears: boolean }
+  /** The next step follows; `clears` what the run waited for before. `answered`: the wait of a branch that is over. */
+  | { kind: 'go-on'; clears: boolean; answered?: Pick<RunWaitTable, 'position' | 'iteration'> }
+  /** A branch waits, and others may run. */
+  | { kind: 'branch-wait'; clears: boolean; wait: RunWaitTable }
   | {
       kind: 'wait';
       waitKind: WaitKind;
@@ -84,7 +88,14 @@ export type NextState =
     };
 
 export type RecordResult =
-  | { held: true; stored: StoredEvent[] /** A wait that is over already. */; woken: boolean }
+  | {
+      held: true;
+      stored: StoredEvent[];
+      /** The wait is over already. */
+      woken: boolean;
+      /** When the first branch of a parked run continues, epoch ms. */
+      untilMs?: number;
+    }
   /** Another node has the run, or it was cancelled or removed: nothing of it may be stored. */
   | { held: false };
 
@@ -138,7 +149,8 @@ export function recordRuns(options: {
         unpersisted !== undefined ||
         (next.kind === 'end' ? settledIds.has(job.id) : heldAttempts.get(job.id) === job.attempts);
       const held = records.filter(isHeld);
-      await writeRows(store, tx, held, nowMs);
+      const parkedUntil = await firstWaits(tx, held, nowMs);
+      await writeRows(store, tx, held, parkedUntil, nowMs);
       await outcomes.record(
         tx,
         held.flatMap((record) => outcomeOf(record, nowMs)),
@@ -160,7 +172,9 @@ export function recordRuns(options: {
           const result = storedOf.get(emission);
           return result?.accepted === true ? result.stored : [];
         });
-        return { held: true, stored, woken: woken.has(record.run.id) };
+        const untilMs = parkedUntil.get(record.run.id);
+        const result = { held: true, stored, woken: woken.has(record) } as const;
+        return untilMs === undefined ? result : { ...result, untilMs };
       });
     },
   };
@@ -187,6 +201,7 @@ async function writeRows(
   store: EmitStore & Pick<Store, 'notify'>,
   tx: Parameters<BatchWrite<RunRecord, RecordResult>['run']>[0],
   records: readonly RunRecord[],
+  parkedUntil: ReadonlyMap<string, number>,
   nowMs: number,
 ): Promise<void> {
   const isKept = (record: RunRecord) => record.run.no_store === 0 || record.next.kind !== 'end';
@@ -245,7 +260,7 @@ async function writeRows(
         reset.map(({ job }) => job.id),
       ),
     );
-  await writeNextStates(store, tx, records, nowMs);
+  await writeNextStates(store, tx, records, parkedUntil, nowMs);
   await addUsage(
     store,
     tx,
@@ -264,6 +279,7 @@ async function writeNextStates(
   store: EmitStore,
   tx: Parameters<BatchWrite<RunRecord, RecordResult>['run']>[0],
   records: readonly RunRecord[],
+  parkedUntil: ReadonlyMap<string, number>,
   nowMs: number,
 ): Promise<void> {
   const gone: string[] = [];
@@ -282,10 +298,14 @@ async function writeNextStates(
           if (state === 'cancelled') await dropSends(tx, run.id, nowMs);
         }
       }
-    } else if (next.kind === 'go-on') {
+    } else if (next.kind === 'go-on' || next.kind === 'branch-wait') {
       if (next.clears) await store.defer(tx, updateRunQuery(tx, run.id, { ...cleared, failures: 0 }));
+      if (next.kind === 'branch-wait') await store.defer(tx, putWaitQuery(tx, next.wait));
+      else if (next.answered !== undefined)
+        await store.defer(tx, deleteWaitQuery(tx, { run_id: run.id, ...next.answered }));
     } else {
-      const { waitKind, untilMs, position, failures, resumption } = next;
+      const { waitKind, position, failures, resumption } = next;
+      const untilMs = parkedUntil.get(run.id) ?? next.untilMs;
       await store.defer(
         tx,
         updateBegunRunsQuery(
@@ -323,38 +343,73 @@ async function writeNextStates(
 const cleared = { wait_kind: null, wait_until_ms: null, resumption: null };
 
 /**
+ * When the first branch of each run that is parked now continues, epoch ms. It is read with the job locked: an answer to a wait that
+ * came until now is in it.
+ */
+async function firstWaits(
+  tx: Tx,
+  records: readonly RunRecord[],
+  nowMs: number,
+): Promise<Map<string, number>> {
+  const parked = new Map<string, number>();
+  for (const { run, next } of records)
+    if (next.kind === 'wait' && next.waitKind === 'branches')
+      parked.set(run.id, (await firstWaitOf(tx, run.id)) ?? nowMs);
+  return parked;
+}
+
+/**
  * Waits whose resume or cancel request came before them are over at once. A step that failed and is tried again does not wait for an
  * answer: it can be cancelled only. After the rows of the runs are locked.
  */
 async function wakeAnswered(
   store: EmitStore,
-  tx: Parameters<BatchWrite<RunRecord, RecordResult>['run']>[0],
+  tx: Tx,
   records: readonly RunRecord[],
   nowMs: number,
-): Promise<Set<string>> {
+): Promise<Set<RunRecord>> {
   const waits = new Map(
-    records.flatMap(({ run, step, next }) =>
-      next.kind === 'wait' ? [[run.id, { ...next, try: step?.try }] as const] : [],
-    ),
+    records.flatMap((record) => {
+      const { run, step, next } = record;
+      if (step === undefined || (next.kind !== 'wait' && next.kind !== 'branch-wait')) return [];
+      return [[waitKey({ ...step, run_id: run.id }), record] as const];
+    }),
   );
-  const woken = new Set<string>();
+  const woken = new Set<RunRecord>();
   if (waits.size === 0) return woken;
-  for (const resume of await waitingResumesOf(tx, [...waits.keys()])) {
+  const runIds = new Set([...waits.values()].map(({ run }) => run.id));
+  for (const resume of await waitingResumesOf(tx, [...runIds])) {
     const { run_id, kind, request } = resume;
-    const wait = waits.get(run_id);
-    if (wait === undefined || wait.position !== resume.position || wait.try !== resume.try) continue;
+    const record = waits.get(waitKey(resume));
+    if (record === undefined) continue;
+    const { next } = record;
+    const isRetry =
+      next.kind === 'wait'
+        ? next.waitKind === 'retry'
+        : next.kind === 'branch-wait' && next.wait.kind === 'retry';
     // The resumption of a step that then failed does not count: the link stays valid for the wait until the next try.
-    if (wait.waitKind === 'retry' && kind === 'resume') {
+    if (isRetry && kind === 'resume') {
       await store.defer(tx, deleteResumeQuery(tx, run_id, resume));
       continue;
     }
     await store.defer(tx, clearResumeQuery(tx, run_id, resume));
     const answer =
       kind === 'cancel' ? { cancelled: true } : { request: JSON.parse(request ?? 'null') as unknown };
-    const resumption = JSON.stringify({ ...wait.resumption, ...answer });
-    await store.defer(tx, updateRunQuery(tx, run_id, { resumption }));
-    await store.defer(tx, parkJobQuery(tx, { id: run_id, runAtMs: nowMs, nowMs }));
-    woken.add(run_id);
+    if (next.kind === 'branch-wait') {
+      const before = next.wait.resumption === null ? {} : (JSON.parse(next.wait.resumption) as RunResumption);
+      const resumption = JSON.stringify({ ...before, ...answer });
+      await store.defer(tx, answerWaitQuery(tx, next.wait, { resumption, nowMs }));
+    } else if (next.kind === 'wait') {
+      const resumption = JSON.stringify({ ...next.resumption, ...answer });
+      await store.defer(tx, updateRunQuery(tx, run_id, { resumption }));
+      await store.defer(tx, parkJobQuery(tx, { id: run_id, runAtMs: nowMs, nowMs }));
+    }
+    woken.add(record);
   }
   return woken;
+}
+
+/** Names a try of a step that waits. */
+function waitKey(wait: Pick<RunStepTable, 'run_id' | 'position' | 'iteration' | 'try'>): string {
+  return `${wait.run_id} ${wait.position} ${wait.iteration} ${wait.try}`;
 }

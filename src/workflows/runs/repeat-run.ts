@@ -2,6 +2,7 @@ import { insertNewJobs } from '#jobs/job-store.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import type { RunStepTable, RunTable, WorkflowTable } from '#storage/tables/workflow-tables.ts';
+import { isStructured, positionsIn } from '#workflows/definitions/block-definition.ts';
 import type { StepDefinition, WorkflowDefinition } from '#workflows/definitions/workflow-definition.ts';
 import { findDeployment, findWorkflow, lockWorkflow } from '#workflows/definitions/workflow-store.ts';
 import { repeatedAmong } from './repeated-run-store.ts';
@@ -35,8 +36,8 @@ export class RunRepeater {
 
   /** The trigger of a run of the same event, with the current deployment. Throws `not_found` when the workflow is gone. */
   async replayTrigger(run: RunTable, edits: RunEdits = {}): Promise<RunTrigger> {
-    const { deployment_id: deploymentId } = await this.#workflowOf(run);
-    return { ...triggerOf(run, edits), deploymentId };
+    const { deployment_id: deploymentId, flow_control: flowControl } = await this.#workflowOf(run);
+    return { ...triggerOf(run, edits), deploymentId, flowControl };
   }
 
   async prepareReplay(run: RunTable, edits: RunEdits = {}): Promise<RepeatedRun> {
@@ -51,13 +52,13 @@ export class RunRepeater {
    */
   async prepareRestart(run: RunTable, fromStep?: string, edits: RunEdits = {}): Promise<RepeatedRun> {
     if (!isTerminal(run)) throw new CallerError('conflict', `run ${run.id} has not ended: cancel it first`);
-    await this.#workflowOf(run);
+    const { flow_control: flowControl } = await this.#workflowOf(run);
     const deployment = await findDeployment(this.#store.read, run.deployment_id);
     if (deployment === undefined)
       throw new CallerError('not_found', `deployment ${run.deployment_id} is gone`);
     const { steps } = JSON.parse(deployment.definition) as WorkflowDefinition;
     const recorded = (await stepsOfRun(this.#store.read, run.id)).filter(
-      (step) => step.state === 'succeeded',
+      (step) => step.state === 'succeeded' || step.state === 'caught',
     );
     const from = startOf(steps, recorded, fromStep);
     const { exports = {} } = edits;
@@ -69,10 +70,17 @@ export class RunRepeater {
         `steps.${unknown}: expected exports of steps that do not run again (${kept.map(({ namespace }) => namespace).join(', ') || 'there are none'})`,
         { parameter: `steps.${unknown}` },
       );
-    const prepared = this.#starter.prepare(triggerOf(run, edits), { inStore: true });
+    const block = steps.find((step) => Object.hasOwn(exports, step.namespace) && isBlockWithSteps(step));
+    if (block !== undefined)
+      throw new CallerError(
+        'invalid_parameter',
+        `steps.${block.namespace}: this is a block, whose result follows from the steps in it; give theirs`,
+        { parameter: `steps.${block.namespace}` },
+      );
+    const prepared = this.#starter.prepare({ ...triggerOf(run, edits), flowControl }, { inStore: true });
     const latest = new Map(
-      kept.map((step): [number, RunStepTable] => [
-        step.position,
+      kept.map((step): [string, RunStepTable] => [
+        `${step.position} ${step.iteration}`,
         {
           ...step,
           run_id: prepared.run.id,
@@ -135,7 +143,7 @@ export class RunRepeater {
   }
 }
 
-function triggerOf(run: RunTable, { event = run.event }: RunEdits): RunTrigger {
+function triggerOf(run: RunTable, { event = run.event }: RunEdits): Omit<RunTrigger, 'flowControl'> {
   return {
     workflowId: run.workflow_id,
     ownerId: run.owner_id,
@@ -149,25 +157,56 @@ function triggerOf(run: RunTable, { event = run.event }: RunEdits): RunTrigger {
   };
 }
 
-/** The position at which a restart begins. */
+/** The position from which on nothing is taken over; without `fromStep` all that has ended is, wherever it is. */
 function startOf(
   steps: readonly StepDefinition[],
   recorded: readonly RunStepTable[],
   fromStep: string | undefined,
 ): number {
-  const from =
-    fromStep === undefined
-      ? Math.max(-1, ...recorded.map(({ position }) => position)) + 1
-      : steps.findIndex((step) => step.namespace === fromStep);
+  if (fromStep === undefined) return steps.length;
+  const from = steps.findIndex((step) => step.namespace === fromStep);
   if (from === -1) throw fromStepError(`the deployment of this run has no step ${JSON.stringify(fromStep)}`);
-  const missing = steps
-    .slice(0, from)
-    .find((step, position) => !step.disabled && !recorded.some((one) => one.position === position));
-  if (missing !== undefined)
-    throw fromStepError(
-      `step ${missing.namespace} before it has not succeeded in this run; restart from there or earlier`,
-    );
+  const isRecorded = (position: number) => recorded.some((one) => one.position === position);
+  const whole = positionsIn(steps, { from: 0, to: steps.length });
+  for (const position of [...whole, ...blocksAround(steps, from)].filter((one) => one < from)) {
+    const step = steps[position];
+    if (step !== undefined && !step.disabled && !isRecorded(position))
+      throw fromStepError(
+        `step ${step.namespace} before it has not succeeded in this run; restart from there or earlier`,
+      );
+  }
+  for (const position of blocksAround(steps, from)) requireTaken(steps, { recorded, position, from });
   return from;
+}
+
+/** The positions of the blocks that a step is in, the outermost first. */
+function blocksAround(steps: readonly StepDefinition[], inside: number): number[] {
+  return steps.flatMap(({ block }, position) =>
+    block !== undefined && position < inside && inside < block.end ? [position] : [],
+  );
+}
+
+/** Throws when the run took no branch that the step at `from` is in. */
+function requireTaken(
+  steps: readonly StepDefinition[],
+  at: { recorded: readonly RunStepTable[]; position: number; from: number },
+): void {
+  const step = steps[at.position];
+  const branch = step?.block?.branches.find(({ from, to }) => from <= at.from && at.from < to);
+  if (step === undefined || step.block?.kind === 'map') return;
+  const decisions = at.recorded.filter(({ position }) => position === at.position);
+  const isTaken = decisions.some(({ exports }) => {
+    const { branch: one, branches = [one] } = JSON.parse(exports) as { branch?: string; branches?: string[] };
+    return branch !== undefined && branches.includes(branch.slug);
+  });
+  if (!isTaken)
+    throw fromStepError(
+      `this run has not taken the branch that the step is in; restart from ${step.namespace}`,
+    );
+}
+
+function isBlockWithSteps({ block }: StepDefinition): boolean {
+  return block !== undefined && isStructured(block.kind);
 }
 
 function fromStepError(message: string): CallerError {

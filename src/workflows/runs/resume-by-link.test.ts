@@ -10,6 +10,7 @@ import { linkToken } from './run-link.ts';
 import { endedTriesOf, findRun, markRunning, stepsOfRun } from './run-store.ts';
 
 const hour = 3_600_000;
+const firstStep = { position: 0, iteration: '' };
 
 forEachStore((stores) => {
   /** A request to a link of the run's first step; of its last try, where the links are not those of another one. */
@@ -19,8 +20,8 @@ forEachStore((stores) => {
     link: { action?: LinkAction; try?: number } = {},
   ): Promise<LinkRequest> => {
     const run = must(await findRun(stores.store.read, runId), 'the run');
-    const ended = await endedTriesOf(stores.store.read, runId);
-    const wait = { position: 0, try: link.try ?? Math.max(1, ...ended.map((step) => step.try)) };
+    const ended = await endedTriesOf(stores.store.read, runId, firstStep);
+    const wait = { ...firstStep, try: link.try ?? Math.max(1, ...ended) };
     return { runId, ...wait, token: linkToken(run, wait, link.action ?? 'resume'), request };
   };
   const cancelling = { action: 'cancel' } as const;
@@ -183,7 +184,7 @@ forEachStore((stores) => {
     assert.equal((await fixture.until(runId, 'waiting')).position, 1, 'a used link does nothing twice');
     assert.equal(await resumer.cancel(await requestTo(runId, {}, { ...cancelling, try: 1 })), 'other_done');
     const run = must(await findRun(stores.store.read, runId), 'the run');
-    const wait = { position: 1, try: 1 };
+    const wait = { position: 1, iteration: '', try: 1 };
     const cancel = { runId, ...wait, token: linkToken(run, wait, 'cancel'), request: {} };
     assert.equal(await resumer.cancel(cancel), 'done');
     await fixture.until(runId, 'cancelled');
@@ -215,7 +216,7 @@ forEachStore((stores) => {
     await fixture.until(runId, 'waiting');
     assert.equal(calls, 1);
     assert.equal(await resumer.resume(await requestTo(runId)), 'done');
-    await waitFor(async () => (await endedTriesOf(stores.store.read, runId)).length === 2);
+    await waitFor(async () => (await endedTriesOf(stores.store.read, runId, firstStep)).length === 2);
     await fixture.until(runId, 'waiting');
     assert.equal(await resumer.cancel(await requestTo(runId, {}, cancelling)), 'done');
     await fixture.until(runId, 'cancelled');

@@ -8,7 +8,10 @@ import type { LinkAction, RunTable } from '#storage/tables/workflow-tables.ts';
 import { endLockedRun } from './end-run.ts';
 import { isTerminal, type RunResumption } from './run.ts';
 import { isLinkToken, type WaitPlace } from './run-link.ts';
+import { cancelNotice, wakeNotice } from './run-notices.ts';
 import { endedTriesOf, findResume, findRun, insertResume, lockRun, updateRunQuery } from './run-store.ts';
+import { answerWaitQuery, findWait } from './run-wait-store.ts';
+import type { WorkflowRuns } from './workflow-runs.ts';
 
 /** A request to one of the two URLs that `$.flow.suspend`, `delay` and `rerun` answer. */
 export interface LinkRequest extends WaitPlace {
@@ -32,6 +35,7 @@ export class RunResumer {
   readonly #clock: Clock;
   readonly #onJobs: () => void;
   readonly #onEnded: (workflowId: string) => void;
+  readonly #runs: Pick<WorkflowRuns, 'wake' | 'abandon'>;
 
   constructor(options: {
     store: Store;
@@ -41,6 +45,8 @@ export class RunResumer {
     /** A job is due. */
     onJobs: () => void;
     onEnded: (workflowId: string) => void;
+    /** The runs of this process: notices of the store reach the others. */
+    runs: Pick<WorkflowRuns, 'wake' | 'abandon'>;
   }) {
     this.#store = options.store;
     this.#router = options.router;
@@ -48,11 +54,15 @@ export class RunResumer {
     this.#clock = options.clock;
     this.#onJobs = options.onJobs;
     this.#onEnded = options.onEnded;
+    this.#runs = options.runs;
   }
 
   async resume(input: LinkRequest): Promise<LinkOutcome> {
     const { outcome } = await this.#take(input, 'resume');
-    if (outcome === 'done') this.#onJobs();
+    if (outcome === 'done') {
+      this.#runs.wake(input.runId);
+      this.#onJobs();
+    }
     return outcome;
   }
 
@@ -60,6 +70,7 @@ export class RunResumer {
     const { outcome, ended } = await this.#take(input, 'cancel');
     if (ended !== undefined) {
       this.#bus.publish(ended.stored);
+      this.#runs.abandon(input.runId);
       this.#onEnded(ended.workflowId);
     }
     return outcome;
@@ -68,7 +79,7 @@ export class RunResumer {
   /** One transaction: of several requests for the same wait the first one counts, and the others are answered what it did. */
   async #take(input: LinkRequest, action: LinkAction): Promise<Taken> {
     const { runId, request } = input;
-    const wait = { position: input.position, try: input.try };
+    const wait = { position: input.position, iteration: input.iteration, try: input.try };
     const known = await findRun(this.#store.read, runId);
     if (known === undefined || !isLinkToken(known, wait, { action, token: input.token }))
       return { outcome: 'unknown' };
@@ -87,29 +98,38 @@ export class RunResumer {
         request: null,
         created_at_ms: nowMs,
       };
-      const tries = await endedTriesOf(tx, runId);
-      if (tries.some((ended) => isAfter(ended, wait))) return { outcome: 'over' };
-      if (!tries.some((ended) => ended.position === wait.position && ended.try === wait.try)) {
+      const tries = await endedTriesOf(tx, runId, wait);
+      if (tries.some((ended) => ended > wait.try)) return { outcome: 'over' };
+      if (!tries.includes(wait.try)) {
         await insertResume(tx, { ...row, request: JSON.stringify(request) });
         return { outcome: 'waiting_for_step' };
       }
+      const branch = await findWait(tx, row);
       // Its time has come, or it did not wait: the node that has the run has decided already how it continues.
-      if (job.state !== 'queued' || !waitsAt(run, wait.position)) return { outcome: 'over' };
+      if (branch === undefined && (job.state !== 'queued' || !waitsAt(run, wait.position)))
+        return { outcome: 'over' };
+      if (branch !== undefined && branch.until_ms <= nowMs) return { outcome: 'over' };
       await insertResume(tx, row);
       if (action === 'cancel') return this.#cancelNow(tx, run);
-      const before = run.resumption === null ? {} : (JSON.parse(run.resumption) as RunResumption);
-      await tx.executeQuery(
-        updateRunQuery(tx, runId, { resumption: JSON.stringify({ ...before, request }) }),
-      );
-      await wakeJob(tx, runId, nowMs);
-      await this.#store.notify(tx, 'millrace_jobs', '');
+      if (branch === undefined)
+        await tx.executeQuery(
+          updateRunQuery(tx, runId, { resumption: resumptionWith(run.resumption, request) }),
+        );
+      else {
+        const resumption = resumptionWith(branch.resumption, request);
+        await tx.executeQuery(answerWaitQuery(tx, branch, { resumption, nowMs }));
+      }
+      // Other branches of the run may be under way, and the node that runs them need not wait until it parks the run.
+      if (job.state === 'queued') await wakeJob(tx, runId, nowMs);
+      await this.#store.notify(tx, 'millrace_jobs', job.state === 'queued' ? '' : `${wakeNotice}${runId}`);
       return { outcome: 'done' };
     });
   }
 
   async #cancelNow(tx: Tx, run: RunTable): Promise<Taken> {
     const options = { store: this.#store, router: this.#router, clock: this.#clock };
-    const end = { state: 'cancelled', reason: 'cancelled by its URL' } as const;
+    const notice = `${cancelNotice}${run.id}`;
+    const end = { state: 'cancelled', reason: 'cancelled by its URL', notice } as const;
     const stored = await endLockedRun(options, tx, run, end);
     return { outcome: 'done', ended: { workflowId: run.workflow_id, stored } };
   }
@@ -125,7 +145,6 @@ function waitsAt(run: RunTable, position: number): boolean {
   return run.state === 'waiting' && run.wait_kind !== null && run.position === position;
 }
 
-/** True when a try comes after that of the wait. */
-function isAfter(ended: WaitPlace, wait: WaitPlace): boolean {
-  return ended.position > wait.position || (ended.position === wait.position && ended.try > wait.try);
+function resumptionWith(before: string | null, request: object): string {
+  return JSON.stringify({ ...(before === null ? {} : (JSON.parse(before) as RunResumption)), request });
 }

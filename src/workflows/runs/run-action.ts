@@ -200,7 +200,7 @@ export class ActionRunner {
       try {
         result = await steps.run(
           live,
-          { step: live.stepAt(0), position: 0 },
+          { strand: live.main, step: live.stepAt(0), position: 0 },
           { signal: this.#stop.signal, onRespond: () => undefined },
         );
       } catch (error) {

@@ -5,6 +5,8 @@ import type { LinkAction, RunTable } from '#storage/tables/workflow-tables.ts';
 export interface WaitPlace {
   /** Index of the step. */
   position: number;
+  /** As in `RunStepTable`; '' outside of maps. */
+  iteration: string;
   /** Counts the tries of the step, from 1. */
   try: number;
 }
@@ -18,11 +20,12 @@ const tokenLength = 40;
  */
 export function linkToken(
   run: Pick<RunTable, 'id' | 'token'>,
-  { position, try: attempt }: WaitPlace,
+  { position, iteration, try: attempt }: WaitPlace,
   action: LinkAction,
 ): string {
+  const item = iteration === '' ? '' : ` ${iteration}`;
   return createHmac('sha256', run.token)
-    .update(`${action} ${run.id} ${position} ${attempt}`)
+    .update(`${action} ${run.id} ${position} ${attempt}${item}`)
     .digest('hex')
     .slice(0, tokenLength);
 }
@@ -39,17 +42,18 @@ export function isLinkToken(
 
 /** The path of a link below `/in`. */
 export function linkPath(run: Pick<RunTable, 'id' | 'token'>, wait: WaitPlace, action: LinkAction): string {
-  return `${action}/${run.id}/${wait.position}.${wait.try}/${linkToken(run, wait, action)}`;
+  const item = wait.iteration === '' ? '' : `.${wait.iteration}`;
+  return `${action}/${run.id}/${wait.position}.${wait.try}${item}/${linkToken(run, wait, action)}`;
 }
 
-/** The content of a path; undefined when it cannot be a link of a run. A workflow has at most 100 steps. */
+/** The content of a path; undefined when it cannot be a link of a run. A workflow has at most 500 steps, and maps are at most 10 deep. */
 export function readLink(params: {
   run: string;
   wait: string;
   token: string;
 }): ({ runId: string; token: string } & WaitPlace) | undefined {
   const { run, token } = params;
-  const wait = /^(\d{1,2})\.(\d{1,6})$/.exec(params.wait);
+  const wait = /^(\d{1,3})\.(\d{1,6})(?:\.(\d{1,5}(?:-\d{1,5}){0,9}))?$/.exec(params.wait);
   if (wait === null || !/^[0-9A-Za-z]{27}$/.test(run) || !/^[0-9a-f]{40}$/.test(token)) return undefined;
-  return { runId: run, position: Number(wait[1]), try: Number(wait[2]), token };
+  return { runId: run, position: Number(wait[1]), try: Number(wait[2]), iteration: wait[3] ?? '', token };
 }

@@ -11,9 +11,10 @@ import type { LoadedStep } from '#workflows/definitions/loaded-deployment.ts';
 import type { LiveRun } from './live-run.ts';
 import { linkPath, type WaitPlace } from './run-link.ts';
 import { StepSlots } from './step-slots.ts';
+import type { Strand } from './strand.ts';
 
 /** Event, exports and logs of one run together (component contract, 1.17). */
-const runDataBytesMax = 6 * 1024 * 1024;
+export const runDataBytesMax = 6 * 1024 * 1024;
 /** A call that others took down with them is made so often beside others before it gets a process of its own. */
 const sharedTriesMax = 3;
 /** Seconds that a step may take where the workflow does not say (decisions, Workflows). */
@@ -45,6 +46,13 @@ export interface StepResult {
   endedAtMs: number;
 }
 
+/** A step of a run that is to run next in its strand. */
+export interface StepPlace {
+  strand: Strand;
+  step: LoadedStep;
+  position: number;
+}
+
 export interface StepRunnerOptions {
   db: Db;
   runner: Pick<Runner, 'call'>;
@@ -65,33 +73,34 @@ export class StepRunner {
 
   async run(
     live: LiveRun,
-    { step, position }: { step: LoadedStep; position: number },
+    at: StepPlace,
     options: { signal: AbortSignal; onRespond: (reply: HttpReply) => void },
   ): Promise<StepResult> {
     const { clock } = this.#options;
     const startedAtMs = clock.now();
-    let outcome = await this.#call(live, step, position, options, false);
+    const { strand, step } = at;
+    let outcome = await this.#call(live, at, options, false);
     for (let tries = 1; wasTakenDown(outcome); tries += 1) {
       // It may be the one that took the process down: alone, that shows.
       const alone = outcome.shared === true || tries >= sharedTriesMax;
-      outcome = await this.#call(live, step, position, options, alone);
+      outcome = await this.#call(live, at, options, alone);
     }
     if (outcome.status === 'cancelled')
       throw new UnavailableError('overloaded', outcome.error?.message ?? 'the step was cancelled');
     live.segmentMs += outcome.durationMs;
     if (outcome.step?.usedScratch === true) live.usedScratch = true;
     if (outcome.response !== undefined) live.response ??= outcome.response;
-    return resultOf(live, step, outcome, { startedAtMs, endedAtMs: clock.now() });
+    return resultOf(live, { strand, step }, outcome, { startedAtMs, endedAtMs: clock.now() });
   }
 
   async #call(
     live: LiveRun,
-    step: LoadedStep,
-    position: number,
+    at: StepPlace,
     options: { signal: AbortSignal; onRespond: (reply: HttpReply) => void },
     alone: boolean,
   ): Promise<CallOutcome> {
     const { deployment, run } = live;
+    const { step } = at;
     const { runner, db, hostCalls } = this.#options;
     const release = await this.#slots.take(deployment.id);
     try {
@@ -105,12 +114,12 @@ export class StepRunner {
           module: step.id,
           packages: deployment.packages,
           revision: deployment.revision,
-          call: this.#stepCall(live, position),
+          call: this.#stepCall(live, at),
           props: step.props,
           variables: deployment.variables.values,
           ...(step.dynamicProps === undefined ? {} : { dynamicProps: step.dynamicProps }),
           db: step.usesDb ? await readComponentDb(db, step.id) : {},
-          deadlineMs: stepSeconds(live) * 1000,
+          deadlineMs: stepSeconds(live, step) * 1000,
           memoryMb: deployment.settings.memoryMb,
           ...(alone ? { alone } : {}),
         },
@@ -127,8 +136,9 @@ export class StepRunner {
     }
   }
 
-  #stepCall(live: LiveRun, position: number): StepCall {
-    const { run, waited } = live;
+  #stepCall(live: LiveRun, { strand, position }: StepPlace): StepCall {
+    const { run } = live;
+    const { waited, iteration } = strand;
     const again =
       waited !== null && waited.position === position && waited.kind === 'rerun' ? waited.resumption : {};
     const context = {
@@ -138,10 +148,10 @@ export class StepRunner {
     };
     const links = live.isAction
       ? { resumeUrl: '', cancelUrl: '', byItself: true as const }
-      : this.linksOf(live, { position, try: live.tryAt(position) });
+      : this.linksOf(live, { position, iteration, try: strand.tryAt(position) });
     return {
       kind: 'step',
-      steps: live.stepsJson(),
+      steps: strand.stepsJson(),
       context: live.callContextJson(context),
       ...links,
       scratch: run.id,
@@ -155,15 +165,15 @@ export class StepRunner {
   }
 }
 
-function stepSeconds({ deployment, run }: LiveRun): number {
+function stepSeconds({ deployment, run }: LiveRun, step: LoadedStep): number {
   const byTrigger =
     run.source_type === 'HTTP' || run.source_type === 'EMAIL' ? secondsOfHttpAndEmail : secondsOfOthers;
-  return deployment.settings.timeoutSeconds ?? byTrigger;
+  return step.timeoutSeconds ?? deployment.settings.timeoutSeconds ?? byTrigger;
 }
 
 function resultOf(
   live: LiveRun,
-  step: LoadedStep,
+  { strand, step }: Pick<StepPlace, 'strand' | 'step'>,
   outcome: CallOutcome,
   times: { startedAtMs: number; endedAtMs: number },
 ): StepResult {
@@ -183,24 +193,28 @@ function resultOf(
     ...times,
   };
   if (outcome.status === 'finished') {
-    const bytes = live.bytes + exports.length + logs.length;
+    const bytes = strand.bytes + exports.length + logs.length;
     if (bytes <= runDataBytesMax) return { status: 'finished', isFinal: false, exports, ...common };
     return {
       ...common,
       status: 'failed',
       isFinal: true,
       exports: '{}',
-      error: {
-        code: 'Function Payload Limit Exceeded',
-        msg: `event, exports and logs of a run may have ${bytesText(runDataBytesMax)} together; with those of ${what} there are ${countText(bytes)} bytes`,
-        stack: '',
-      },
+      error: { ...payloadError(`those of ${what}`, bytes), stack: '' },
     };
   }
-  const error = errorOf(what, outcome, stepSeconds(live));
+  const error = errorOf(what, outcome, stepSeconds(live, step));
   const redacted = { code: redact(error.code), msg: redact(error.msg), stack: redact(error.stack) };
   const isFinal = outcome.status === 'timed_out' || outcome.status === 'out_of_memory';
   return { ...common, status: 'failed', isFinal, exports, error: redacted };
+}
+
+/** `bytes`: what there is with `what`. */
+export function payloadError(what: string, bytes: number): Omit<StepError, 'stack'> {
+  return {
+    code: 'Function Payload Limit Exceeded',
+    msg: `event, exports and logs of a run may have ${bytesText(runDataBytesMax)} together; with ${what} there are ${countText(bytes)} bytes`,
+  };
 }
 
 /** `what`: the step, or the action, as messages name it. */

@@ -50,6 +50,7 @@ const stepColumns = [
   'owner_id',
   'workflow_id',
   'position',
+  'iteration',
   'try',
   'step_id',
   'namespace',
@@ -118,15 +119,83 @@ export async function findRun(db: Db, id: string): Promise<RunTable | undefined>
   return db.selectFrom('runs').select(runColumns).where('id', '=', id).executeTakeFirst();
 }
 
-/** The recorded tries of the steps of a run, in the order in which they ran. */
+/** The recorded tries of the steps of a run, in the order of the definition. */
 export async function stepsOfRun(db: Db, runId: string): Promise<RunStepTable[]> {
   return db
     .selectFrom('run_steps')
     .select(stepColumns)
     .where('run_id', '=', runId)
     .orderBy('position')
+    .orderBy('iteration')
     .orderBy('try')
     .execute();
+}
+
+/** The last recorded try of one step. */
+export async function lastTryOf(
+  db: Db,
+  runId: string,
+  { position, iteration }: Pick<WaitPlace, 'position' | 'iteration'>,
+): Promise<RunStepTable | undefined> {
+  return db
+    .selectFrom('run_steps')
+    .select(stepColumns)
+    .where('run_id', '=', runId)
+    .where('position', '=', position)
+    .where('iteration', '=', iteration)
+    .orderBy('try', 'desc')
+    .limit(1)
+    .executeTakeFirst();
+}
+
+/** Records of steps in maps that one answer shows: a map of 10,000 items has tens of thousands. */
+const shownInMapsMax = 1_000;
+
+/**
+ * What an answer shows of the steps of a run: all that are in no map, and of those in maps the first 1,000, what did not succeed first. With
+ * `iteration` those of this item alone, and of the maps in it. `left_out`: how many more there are.
+ */
+export async function shownStepsOf(
+  db: Db,
+  runId: string,
+  iteration: string | undefined,
+): Promise<{ steps: RunStepTable[]; left_out: number }> {
+  const all = db.selectFrom('run_steps').where('run_id', '=', runId);
+  const inMaps =
+    iteration === undefined
+      ? all.where('iteration', '!=', '')
+      : all.where((where) =>
+          where.or([where('iteration', '=', iteration), where('iteration', 'like', `${iteration}-%`)]),
+        );
+  const shown = await inMaps
+    .select(stepColumns)
+    .orderBy((order) => order.case().when('state', '=', 'succeeded').then(1).else(0).end())
+    .orderBy('position')
+    .orderBy('iteration')
+    .orderBy('try')
+    .limit(shownInMapsMax + 1)
+    .execute();
+  const rest =
+    iteration === undefined ? await all.select(stepColumns).where('iteration', '=', '').execute() : [];
+  const steps = [...rest, ...shown.slice(0, shownInMapsMax)].sort(inOrder);
+  if (shown.length <= shownInMapsMax) return { steps, left_out: 0 };
+  const { count } = await inMaps.select(({ fn }) => fn.countAll().as('count')).executeTakeFirstOrThrow();
+  return { steps, left_out: Number(count) - shownInMapsMax };
+}
+
+/** By the definition, then by item, then by try. */
+function inOrder(a: RunStepTable, b: RunStepTable): number {
+  return a.position - b.position || byItem(a.iteration, b.iteration) || a.try - b.try;
+}
+
+function byItem(a: string, b: string): number {
+  const [left, right] = [a.split('-').map(Number), b.split('-').map(Number)];
+  for (const [index, number] of left.entries()) {
+    const other = right[index];
+    if (other === undefined) return 1;
+    if (number !== other) return number - other;
+  }
+  return left.length - right.length;
 }
 
 export async function sendsOfRun(db: Db, runId: string): Promise<RunSendTable[]> {
@@ -257,10 +326,10 @@ export async function markRunning(
 export async function waitingResumesOf(
   tx: Tx,
   runIds: readonly string[],
-): Promise<Pick<RunResumeTable, 'run_id' | 'position' | 'try' | 'kind' | 'request'>[]> {
+): Promise<Pick<RunResumeTable, 'run_id' | 'position' | 'iteration' | 'try' | 'kind' | 'request'>[]> {
   return tx
     .selectFrom('run_resumes')
-    .select(['run_id', 'position', 'try', 'kind', 'request'])
+    .select(['run_id', 'position', 'iteration', 'try', 'kind', 'request'])
     .where('run_id', 'in', [...runIds])
     .where('request', 'is not', null)
     .execute();
@@ -277,6 +346,7 @@ export async function findResume(
     .select('kind')
     .where('run_id', '=', runId)
     .where('position', '=', wait.position)
+    .where('iteration', '=', wait.iteration)
     .where('try', '=', wait.try)
     .executeTakeFirst();
 }
@@ -293,6 +363,7 @@ export function clearResumeQuery(tx: Tx, runId: string, wait: WaitPlace): Compil
     .set({ request: null })
     .where('run_id', '=', runId)
     .where('position', '=', wait.position)
+    .where('iteration', '=', wait.iteration)
     .where('try', '=', wait.try)
     .compile();
 }
@@ -303,13 +374,25 @@ export function deleteResumeQuery(tx: Tx, runId: string, wait: WaitPlace): Compi
     .deleteFrom('run_resumes')
     .where('run_id', '=', runId)
     .where('position', '=', wait.position)
+    .where('iteration', '=', wait.iteration)
     .where('try', '=', wait.try)
     .compile();
 }
 
-/** The tries of the steps of a run that have ended. */
-export async function endedTriesOf(db: Db, runId: string): Promise<WaitPlace[]> {
-  return db.selectFrom('run_steps').select(['position', 'try']).where('run_id', '=', runId).execute();
+/** The tries of one step of a run that have ended. */
+export async function endedTriesOf(
+  db: Db,
+  runId: string,
+  { position, iteration }: Pick<WaitPlace, 'position' | 'iteration'>,
+): Promise<number[]> {
+  const rows = await db
+    .selectFrom('run_steps')
+    .select('try')
+    .where('run_id', '=', runId)
+    .where('position', '=', position)
+    .where('iteration', '=', iteration)
+    .execute();
+  return rows.map((row) => row.try);
 }
 
 /** The run, locked after its job: every change takes the two in this order. */

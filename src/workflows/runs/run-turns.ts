@@ -97,7 +97,7 @@ export class RunTurns {
       this.#done(workflowId, turns);
     };
     // A run that continues after a wait or a crash was let in before.
-    if (throttle === null || live.waited !== null || live.hasBegun) return { kind: 'now', done };
+    if (throttle === null || live.main.waited !== null || live.hasBegun) return { kind: 'now', done };
     try {
       const atMs = await this.#throttled(workflowId, turns, throttle);
       if (atMs === undefined) return { kind: 'now', done };

@@ -8,6 +8,8 @@ export interface RunTrigger {
   ownerId: string;
   /** The deployment the run begins with, and ends with. */
   deploymentId: string;
+  /** `flow_control` of the workflow's row: decides when the run may begin. */
+  flowControl: string | null;
   /** hi_, ti_, ei_, dc_ or p_ id of what triggered it; null: a user. */
   emitterId: string | null;
   sourceType: RunSourceType;
@@ -30,6 +32,9 @@ export interface NewRun {
 
 /** How a run left this node: in the state it ended in, waiting, refused by the queue, or in a way that this node does not know. */
 export type TurnEnd = RunState | 'parked' | 'refused' | 'unknown';
+
+/** Why a run stops here for now; `branches`: some of its strands wait and the others have ended. */
+export type Stop = 'ended' | 'parked' | 'branches';
 
 /** The outcome of a run that a caller follows. */
 export interface FollowedRun {

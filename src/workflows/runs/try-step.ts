@@ -13,7 +13,8 @@ import type { WorkflowDeployer } from '#workflows/definitions/deploy-workflow.ts
 import type { Deployments } from '#workflows/definitions/load-deployment.ts';
 import { loadStep } from '#workflows/definitions/load-step.ts';
 import { type LoadedDeployment, packagesOf } from '#workflows/definitions/loaded-deployment.ts';
-import { isNamespace, type StepInput } from '#workflows/definitions/workflow-input.ts';
+import type { StepInput } from '#workflows/definitions/step-input.ts';
+import { isNamespace } from '#workflows/definitions/workflow-input.ts';
 import { ActionSlots } from './action-slots.ts';
 import { detachedRun } from './detached-run.ts';
 import { type HttpAnswer, httpAnswer } from './http-answer.ts';
@@ -142,12 +143,12 @@ export class StepTrier {
       { workflowId, ownerId, deploymentId: deployment.id, event: JSON.stringify(trial.event ?? {}) },
       { deployment, nowMs: clock.now(), platformVersion, isTest: true },
     );
-    for (const [index, [namespace, exports]] of Object.entries(trial.steps).entries())
-      live.finished(index, { namespace, exports: JSON.stringify(exports) });
+    for (const [namespace, exports] of Object.entries(trial.steps))
+      live.main.finished({ namespace, exports: JSON.stringify(exports) });
     try {
       const result = await steps.run(
         live,
-        { step: live.stepAt(position), position },
+        { strand: live.main, step: live.stepAt(position), position },
         { signal: new AbortController().signal, onRespond: () => undefined },
       );
       return { ...result, response: httpAnswer(live.response, deployment.redact) };

@@ -89,12 +89,12 @@ forEachStore((stores) => {
     assert.deepEqual([a, $summary], [1, `Failed, and will be tried again at ${resumeTs}`]);
     assert.deepEqual($attempt, {
       error: { code: 'Error', msg: 'down', stack: threw('Error', 'down').error?.stack },
-      cancel_url: `http://127.0.0.1/in/${linkPath(run, { position: 0, try: 1 }, 'cancel')}`,
-      rerun_url: `http://127.0.0.1/in/${linkPath(run, { position: 0, try: 1 }, 'resume')}`,
+      cancel_url: `http://127.0.0.1/in/${linkPath(run, { position: 0, iteration: '', try: 1 }, 'cancel')}`,
+      rerun_url: `http://127.0.0.1/in/${linkPath(run, { position: 0, iteration: '', try: 1 }, 'resume')}`,
       resume_ts: resumeTs,
     });
     const link = (attempt: number, action: LinkAction) => {
-      const wait = { position: 0, try: attempt };
+      const wait = { position: 0, iteration: '', try: attempt };
       return { runId, ...wait, token: linkToken(run, wait, action), request: {} };
     };
     assert.equal(await fixture.service.resumer.resume(link(1, 'resume')), 'done');
@@ -551,7 +551,7 @@ forEachStore((stores) => {
     assert.deepEqual(job, { state: 'queued', run_at_ms: fixture.clock.now() + year, attempts: 0 });
     fixture.pass(year - 1000);
     const request = { body: { ok: true } };
-    const wait = { position: 0, try: 1 };
+    const wait = { position: 0, iteration: '', try: 1 };
     assert.equal(
       await fixture.service.resumer.resume({
         runId,

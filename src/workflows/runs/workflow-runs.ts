@@ -12,15 +12,18 @@ import type { Runner } from '#runner/runner.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
+import { isConcurrent } from '#workflows/definitions/block-definition.ts';
 import type { LoadedDeployment } from '#workflows/definitions/loaded-deployment.ts';
 import { RunEngine, RunLostError, type RunObservers } from './advance-run.ts';
 import { endRunOutside } from './end-run.ts';
 import { LiveRun, type RunSurroundings } from './live-run.ts';
 import { postponeRuns } from './postpone-run-store.ts';
 import { type FollowedRun, isTerminal, type NewRun, type RunReply, type TurnEnd } from './run.ts';
+import { cancelNotice, wakeNotice } from './run-notices.ts';
 import type { StepRunner } from './run-step.ts';
 import { findRun, markRunning, sendsOfRun, stepsOfRun } from './run-store.ts';
 import { type Arrival, RunTurns, type SettingsOf } from './run-turns.ts';
+import { waitsOfRun } from './run-wait-store.ts';
 
 /** Keeps the answer of a run whose request had an idempotency key. */
 export interface AnswerKeeper {
@@ -110,8 +113,9 @@ export class WorkflowRuns implements JobHandler {
     this.#markRunning = markRunningWrite(options);
     this.#postpone = postponeWrite(options);
     options.store.onNotify((channel, payload) => {
-      if (channel === 'millrace_jobs' && payload.startsWith(cancelNotice))
-        this.abandon(payload.slice(cancelNotice.length));
+      if (channel !== 'millrace_jobs') return;
+      if (payload.startsWith(cancelNotice)) this.abandon(payload.slice(cancelNotice.length));
+      if (payload.startsWith(wakeNotice)) this.wake(payload.slice(wakeNotice.length));
     });
   }
 
@@ -140,6 +144,11 @@ export class WorkflowRuns implements JobHandler {
     if (live === undefined) return;
     live.isEnded = true;
     live.abort.abort();
+  }
+
+  /** A wait of a branch was answered while others of the run may be under way here. */
+  wake(runId: string): void {
+    this.#live.get(runId)?.waits.wake();
   }
 
   /** As `abandon`, for all runs of a workflow that was removed. */
@@ -285,6 +294,8 @@ export class WorkflowRuns implements JobHandler {
       unpersisted: job.unpersisted === undefined ? undefined : made,
       steps: isNew ? [] : await stepsOfRun(read, run.id),
       sends: isNew ? [] : await sendsOfRun(read, run.id),
+      waits: isNew || !hasBranches(deployment) ? [] : await waitsOfRun(read, run.id),
+      now: () => this.#clock.now(),
       isNew,
       surroundings: this.#surroundings,
     });
@@ -336,15 +347,17 @@ function isOrdered(made: NewRun | undefined): boolean {
   return made === undefined || made.run.source_type === 'COMPONENT' || made.run.source_type === 'WORKFLOW';
 }
 
+/** True when steps of its runs can wait beside others. */
+function hasBranches({ steps }: LoadedDeployment): boolean {
+  return steps.some(({ block }) => block !== undefined && isConcurrent(block.kind));
+}
+
 function wentElsewhere(): UnavailableError {
   return new UnavailableError(
     'overloaded',
     'the run was interrupted before its response; it continues on another node, or was ended',
   );
 }
-
-/** Begins a notice on the channel of jobs that a run was ended from outside; its id follows. */
-export const cancelNotice = 'cancel:';
 
 /** A job as it was claimed: `attempts` is the fence. */
 interface BegunJob {

@@ -1,0 +1,139 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { insertEmitter } from '#events/event-store.ts';
+import type { Store } from '#storage/store.ts';
+import type { BlockDefinition } from '#workflows/definitions/block-definition.ts';
+import { finished, RunFixture, type SeenCall, type StepScript } from '../../../test/support/run-fixture.ts';
+import { forEachStore } from '../../../test/support/stores.ts';
+import { TestClock } from '../../../test/support/test-clock.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
+import { stepsOfRun } from './run-store.ts';
+
+/** The place of a call: its step, and the items of the maps around it. */
+function placeOf({ namespace, steps }: SeenCall): string {
+  const { index: item } = (steps.each ?? {}) as { index?: number };
+  return item === undefined || namespace === 'each' ? namespace : `${namespace}[${item}]`;
+}
+
+/** A workflow of a step, a parallel block whose branches have two steps each, a map of two steps, and a last step. */
+function workflow(size: { branches: number; items: number }) {
+  const block = (more: Partial<BlockDefinition>): BlockDefinition => ({
+    ...{ kind: 'parallel', branches: [], error: null, onError: 'fail', concurrency: 10, end: 0 },
+    ...more,
+  });
+  const slugs = Array.from({ length: size.branches }, (_, n) => `b${n}`);
+  const items = Array.from({ length: size.items }, (_, n) => n);
+  const steps: Record<string, StepScript> = {
+    first: finished({ $return_value: 1 }),
+    both: finished({ branches: slugs }),
+  };
+  for (const slug of slugs) {
+    steps[`${slug}_1`] = finished({ $return_value: slug });
+    steps[`${slug}_2`] = (call) => finished({ $return_value: call.steps[`${slug}_1`]?.$return_value });
+  }
+  steps.each = finished({ items });
+  steps.work = (call) => finished({ $return_value: call.steps.each?.item });
+  steps.more = (call) => finished({ $return_value: Number(call.steps.work?.$return_value) * 2 });
+  steps.last = (call) =>
+    finished({ $return_value: [call.steps.both?.$return_value, call.steps.each?.$return_value] });
+  const each = 2 + 2 * size.branches;
+  const blocks: Record<string, BlockDefinition> = {
+    both: block({
+      branches: slugs.map((slug, n) => ({ slug, from: 2 + 2 * n, to: 4 + 2 * n })),
+      end: each,
+    }),
+    each: block({ kind: 'map', branches: [{ slug: 'each', from: each + 1, to: each + 3 }], end: each + 3 }),
+  };
+  return { steps, blocks, records: 4 + 2 * size.branches + 2 * size.items };
+}
+
+async function startNode(
+  store: Store,
+  made: ReturnType<typeof workflow>,
+  options: { node: string; clock: TestClock },
+): Promise<RunFixture> {
+  const fixture = new RunFixture(store, { steps: made.steps, ...options });
+  for (const step of fixture.deployment.steps) {
+    const block = made.blocks[step.namespace];
+    if (block !== undefined) step.block = block;
+  }
+  await fixture.pool.start();
+  return fixture;
+}
+
+/** A store that takes so many records of runs and then none, as if the node were killed there. */
+function dyingStore(store: Store, recordsMax: number): { store: Store; isDead: Promise<void> } {
+  const dead = Promise.withResolvers<void>();
+  let taken = 0;
+  const submit: Store['writes']['submit'] = (write, item) => {
+    if (write.name === 'record-runs') taken += 1;
+    if (taken <= recordsMax) return store.writes.submit(write, item);
+    dead.resolve();
+    return new Promise(() => {});
+  };
+  const writes = new Proxy(store.writes, {
+    get: (of, name) => {
+      if (name === 'submit') return submit;
+      if (name === 'submitLazily') return () => new Promise(() => {});
+      const value: unknown = Reflect.get(of, name);
+      return typeof value === 'function' ? value.bind(of) : value;
+    },
+  });
+  return { store: { ...store, writes }, isDead: dead.promise };
+}
+
+forEachStore((stores) => {
+  /** Runs the workflow on a node that dies after so many records, and then on another one. */
+  async function crashAfter(records: number, size: { branches: number; items: number }) {
+    const made = workflow(size);
+    const clock = new TestClock();
+    const { store } = stores;
+    const dying = dyingStore(store, records);
+    const first = await startNode(dying.store, made, { node: 'node_a', clock });
+    const runId = await first.start();
+    await dying.isDead;
+    await waitFor(async () => (await stepsOfRun(store.read, runId)).length === records, {
+      what: `${records} records`,
+    });
+    // As the recovery of a node that counts as dead.
+    await store.transaction((tx) =>
+      tx.updateTable('jobs').set({ state: 'queued', lease_node: null }).where('id', '=', runId).execute(),
+    );
+    const before = (await stepsOfRun(store.read, runId)).map(({ namespace, iteration }) =>
+      iteration === '' ? namespace : `${namespace}[${iteration}]`,
+    );
+    const second = await startNode(store, made, { node: 'node_b', clock });
+    try {
+      await second.until(runId, 'succeeded');
+      const again = second.calls.map(placeOf);
+      const repeated = again.filter((place) => before.includes(place));
+      assert.deepEqual(repeated, [], `after ${records} records nothing that is recorded runs again`);
+      assert.equal(new Set(again).size, again.length);
+      const rows = await stepsOfRun(store.read, runId);
+      assert.equal(rows.length, made.records);
+      const [both, each] = JSON.parse(rows.at(-1)?.exports ?? '{}').$return_value;
+      assert.equal(Object.keys(both).length, size.branches);
+      assert.deepEqual(
+        each,
+        Array.from({ length: size.items }, (_, n) => n * 2),
+      );
+    } finally {
+      await second.pool.stop(0);
+      await first.pool.stop(0);
+    }
+  }
+
+  test('a run of parallel branches and items that loses its node at any record repeats none, and ends once', async () => {
+    const size = { branches: 2, items: 3 };
+    const { records } = workflow(size);
+    await stores.store.transaction((tx) => insertEmitter(tx, { id: 'p_1', ownerId: 'u_1' }));
+    for (let at = 1; at < records; at += 1) await crashAfter(at, size);
+  });
+
+  test('so does one of 20 branches and 200 items, at records all over it', async () => {
+    const size = { branches: 20, items: 200 };
+    const { records } = workflow(size);
+    await stores.store.transaction((tx) => insertEmitter(tx, { id: 'p_1', ownerId: 'u_1' }));
+    for (const at of [1, 2, 3, 22, 41, 42, 43, 44, 200, 442, records - 1]) await crashAfter(at, size);
+  });
+});
