@@ -478,8 +478,6 @@ forEachSharedService((fixture) => {
 
   test('an empty id, and ids of query and body that differ, are 400: nothing is made or removed for another owner', async () => {
     const { service } = fixture;
-    const made = await service.api('POST', '/v1/workspaces', { name: 'Scopes' });
-    const workspace = made.body.data.id;
     const value = { value: 'kept' };
     assert.equal((await service.api('PUT', `/v1/variables/SCOPED?org_id=${workspace}`, value)).status, 200);
     for (const [method, path, body, parameter] of [
