@@ -7,6 +7,7 @@ import { borrowTestDatabase, postgresSkip, type TestDatabase } from '../support/
 import { GitRepository, GitServer, gitSkip } from '../support/git-repository.ts';
 import { Millrace, testApiKey } from '../support/millrace.ts';
 import { programFile } from '../support/program-file.ts';
+import { projectRoot } from '../support/project-files.ts';
 import { storesOfStory, turnVariable } from '../support/story-stores.ts';
 import { createTempFolder, type TempFolder } from '../support/temp-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -65,8 +66,12 @@ for (const dialect of storesOfStory(import.meta.filename, process.env[turnVariab
           ...{ PATH: process.env.PATH, HOME: folder.path, XDG_CONFIG_HOME: folder.path },
           ...{ MILLRACE_URL: service.url, MILLRACE_API_KEY: testApiKey },
         };
-        execFile(process.execPath, [programFile('cli/main.ts'), ...args], { env }, (error, stdout, stderr) =>
-          resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr }),
+        execFile(
+          process.execPath,
+          [join(projectRoot, 'cli/main.ts'), ...args],
+          { env },
+          (error, stdout, stderr) =>
+            resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr }),
         );
       });
 

@@ -174,6 +174,38 @@ forEachSharedService((fixture) => {
     assert.match(failed.reason, /^in a batch of 1 so far, which runs with 2 events or at 20/);
   });
 
+  test('a rate limit names the account of a step, and holds for all workflows that use it', async () => {
+    const { service } = fixture;
+    const account = await service.api('POST', '/v1/accounts', {
+      app: 'gitlab',
+      name: 'shared',
+      credentials: { token: 'glpat-very-secret-token' },
+    });
+    const code = `const gitlab = { type: 'app', app: 'gitlab' };
+      export default { props: { gitlab }, run() { return 1; } };`;
+    const [first, second] = await Promise.all(
+      ['one', 'two'].map((name) =>
+        service.createWorkflow({
+          steps: [{ namespace: 'a', code, props: { gitlab: { authProvisionId: account.body.data.id } } }],
+          triggers: [{ type: 'http' }],
+          settings: { name, flow_control: { rate_limit: { account: 'a.gitlab', limit: 2, seconds: 3600 } } },
+        }),
+      ),
+    );
+    for (let n = 0; n < 2; n += 1) for (const one of [first, second]) await post(one, { n });
+    const queues = await waitFor(async () => {
+      const both = [await queueOf(service, first.id), await queueOf(service, second.id)];
+      return both.reduce((sum, { waiting }) => sum + waiting, 0) === 2 && both;
+    });
+    assert.equal(
+      queues.reduce((sum, { totals }) => sum + totals.started, 0),
+      2,
+    );
+    const [blocked] = queues.flatMap(({ waiting_keys }) => waiting_keys);
+    assert.equal(blocked.blocked_by, 'rate_limit');
+    assert.match(blocked.reason, new RegExp(`the rate limit of account ${account.body.data.id} is used up`));
+  });
+
   test('a workflow that is deleted leaves nothing of its queue', async () => {
     const { service } = fixture;
     const workflow = await workflowWith({ concurrency: { limit: 1 } }, suspends);

@@ -103,7 +103,7 @@ class FlowPass {
   readonly #clock: Clock;
   readonly #tx: Tx;
   readonly #id: string;
-  readonly #nowMs: number;
+  #nowMs: number;
   readonly #result: PassResult = { isMore: false, started: 0, recorded: false, cancelled: [], stored: [] };
   readonly #ends: UnbegunEnd[] = [];
   #queue!: FlowQueueTable;
@@ -127,6 +127,8 @@ class FlowPass {
       return this.#result;
     }
     this.#queue = await lockQueue(this.#store, this.#tx, { id: this.#id, ownerId: workflow.owner_id });
+    // After the wait for the lock: what another node let begin meanwhile is not in the future.
+    this.#nowMs = this.#clock.now();
     this.#flow = workflow.flow_control === null ? {} : parseFlowControl(workflow.flow_control);
     await this.#applySettings(workflow.flow_control);
     await this.#freePlaces();
