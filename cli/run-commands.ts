@@ -86,11 +86,12 @@ function bulk(operation: BulkOperation) {
     const api = await session.api();
     const sum = { done: 0, failed: 0, failures: [] as RunsAnswer['failures'], remaining: 0 };
     let after: string | undefined;
+    let until = textOption(options, 'until');
     for (;;) {
       const body = {
         state: textOption(options, 'state'),
         since: textOption(options, 'since'),
-        until: textOption(options, 'until'),
+        until,
         after,
       };
       const answer = await api.data<RunsAnswer>('POST', pathOf`/v1/workflows/${workflow}/runs/${operation}`, {
@@ -102,6 +103,7 @@ function bulk(operation: BulkOperation) {
       sum.remaining = answer.remaining;
       if (answer.last === null || answer.remaining === 0) break;
       after = answer.last;
+      until = answer.until;
       session.terminal.status(`${sum.done} ${bulkDone[operation]}, ${answer.remaining} remain`);
     }
     session.terminal.endStatus();

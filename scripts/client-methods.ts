@@ -271,6 +271,7 @@ export const typeNames: Readonly<Record<string, string>> = {
   RunDetail: 'getRun.data',
   RunsAnswer: 'cancelRuns.data',
   TestEvent: 'getTestEvent.data',
+  TestEventSummary: 'listTestEvents.data',
   Run: 'listRuns.data',
   Component: 'getComponent.data',
   ConfigurableProp: 'getComponent.data.configurable_props',

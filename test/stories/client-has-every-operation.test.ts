@@ -279,7 +279,8 @@ describe('the TypeScript client', () => {
     assert.equal((await client.deployments.get(newest?.id ?? '')).workflow_id, workflow.id);
     const pinned = await client.testEvents.put(workflow.id, 'sample', { run_id: done.id });
     assert.deepEqual(await client.testEvents.get(workflow.id, 'sample'), pinned);
-    assert.deepEqual(await client.testEvents.list(workflow.id).take(5), [pinned]);
+    const { event: _event, ...summary } = pinned;
+    assert.deepEqual(await client.testEvents.list(workflow.id).take(5), [summary]);
     assert.ok((await client.testEvents.run(workflow.id, 'sample')).run_id !== '');
     await client.testEvents.delete(workflow.id, 'sample');
     const template = await client.templates.create({ workflow_id: workflow.id });

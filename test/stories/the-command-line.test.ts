@@ -642,7 +642,8 @@ describe('the command line', () => {
         /steps\.hello: expected exports of/,
       );
       await ok('test-events', 'put', 'mine', 'sample', '--run', first.id);
-      assert.match(await ok('test-events', 'list', 'mine'), /sample +HTTP/);
+      assert.match(await ok('test-events', 'list', 'mine'), /sample +HTTP .*(bytes|KB)/);
+      assert.match(await ok('test-events', 'get', 'mine', 'sample'), /^\{[\s\S]*"method"/);
       assert.match(await fails(2, 'test-events', 'put', 'mine', 'b', '--event', '{'), /--event: not JSON/);
       assert.match(await fails(2, 'test-events', 'put', 'mine', 'b'), /give one of --event and --run/);
       assert.match(await ok('test-events', 'run', 'mine', 'sample'), /\w/);

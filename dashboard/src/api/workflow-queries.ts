@@ -5,6 +5,7 @@ import type {
   Run,
   RunDetail,
   TestEvent,
+  TestEventSummary,
   Workflow,
   WorkflowQueue,
   WorkflowSummary,
@@ -94,13 +95,29 @@ export function useRun(id: string, enabled = true) {
   });
 }
 
-/** All test events of a workflow: there are 100 at most. */
+/** All test events of a workflow, without what they hold: there are 100 at most. */
 export function useTestEvents(workflowId: string) {
   return useQuery({
     queryKey: ['test-events', workflowId],
     queryFn: async ({ signal }) =>
-      (await api<Data<TestEvent[]>>('GET', `/v1/workflows/${workflowId}/test_events?limit=100`, { signal }))
-        .data,
+      (
+        await api<Data<TestEventSummary[]>>('GET', `/v1/workflows/${workflowId}/test_events?limit=100`, {
+          signal,
+        })
+      ).data,
+    staleTime: 10_000,
+  });
+}
+
+/** One test event with the event itself, which may have megabytes. */
+export function useTestEvent(workflowId: string, name: string, enabled: boolean) {
+  return useQuery({
+    enabled,
+    queryKey: ['test-events', workflowId, name],
+    queryFn: async ({ signal }) => {
+      const path = `/v1/workflows/${workflowId}/test_events/${encodeURIComponent(name)}`;
+      return (await api<Data<TestEvent>>('GET', path, { signal })).data;
+    },
     staleTime: 10_000,
   });
 }

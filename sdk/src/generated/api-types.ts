@@ -977,6 +977,8 @@ export interface RunsAnswer {
   remaining: number;
   /** The last run that was reached: `after` of the next request */
   last: string | null;
+  /** ISO 8601: only runs made before were taken; `until` of the next request */
+  until: string;
 }
 
 /** `data` in answers of `GET /v1/workflows/{id}/test_events/{name}`. */
@@ -984,8 +986,23 @@ export interface TestEvent {
   name: string;
   /** p_… */
   workflow_id: string;
+  /** Size of the event as JSON text (integer) */
+  bytes: number;
+  /** What triggers runs of such an event */
+  source_type: 'HTTP' | 'TIMER' | 'EMAIL' | 'COMPONENT' | 'WORKFLOW' | 'SDK';
+  /** Epoch seconds: when it was last put (integer) */
+  created_at: number;
   /** steps.trigger.event */
   event: unknown;
+}
+
+/** `data` in answers of `GET /v1/workflows/{id}/test_events`. */
+export interface TestEventSummary {
+  name: string;
+  /** p_… */
+  workflow_id: string;
+  /** Size of the event as JSON text (integer) */
+  bytes: number;
   /** What triggers runs of such an event */
   source_type: 'HTTP' | 'TIMER' | 'EMAIL' | 'COMPONENT' | 'WORKFLOW' | 'SDK';
   /** Epoch seconds: when it was last put (integer) */
@@ -3581,7 +3598,7 @@ export interface CancelRunsBody {
   state?: 'queued' | 'running' | 'waiting';
   /** Epoch seconds or ISO 8601: only runs that were made then or later */
   since?: number | string;
-  /** Epoch seconds or ISO 8601: only runs that were made before */
+  /** Epoch seconds or ISO 8601: only runs that were made before; default: before this request */
   until?: number | string;
   /** Only runs that were made after this one */
   after?: string;
@@ -3603,7 +3620,7 @@ export interface ReplayRunsBody {
   state?: 'succeeded' | 'failed' | 'cancelled' | 'quarantined' | 'not_triggered';
   /** Epoch seconds or ISO 8601: only runs that were made then or later */
   since?: number | string;
-  /** Epoch seconds or ISO 8601: only runs that were made before */
+  /** Epoch seconds or ISO 8601: only runs that were made before; default: before this request */
   until?: number | string;
   /** Only runs that were made after this one */
   after?: string;
@@ -3625,7 +3642,7 @@ export interface RestartRunsBody {
   state?: 'failed' | 'cancelled' | 'quarantined';
   /** Epoch seconds or ISO 8601: only runs that were made then or later */
   since?: number | string;
-  /** Epoch seconds or ISO 8601: only runs that were made before */
+  /** Epoch seconds or ISO 8601: only runs that were made before; default: before this request */
   until?: number | string;
   /** Only runs that were made after this one */
   after?: string;

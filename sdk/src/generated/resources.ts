@@ -175,6 +175,7 @@ import type {
   Template,
   TestAccountBody,
   TestEvent,
+  TestEventSummary,
   TestStepBody,
   UpdateAccountBody,
   UpdateProjectBody,
@@ -1626,19 +1627,19 @@ export class TestEvents {
   }
 
   /**
-   * The test events of a workflow, newest first.
+   * The test events of a workflow, newest first, without what they hold.
    *
    * `GET /v1/workflows/{id}/test_events`
    * @param workflowId p_…
    * @returns all items by `for await`, or pages
    * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
-  list(workflowId: string, query: ListTestEventsQuery = {}, options: RequestOptions = {}): Paged<TestEvent> {
+  list(workflowId: string, query: ListTestEventsQuery = {}, options: RequestOptions = {}): Paged<TestEventSummary> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/workflows/${workflowId}/test_events`, query: { ...query }, isRepeatable: true }, options);
   }
 
   /**
-   * One test event of a workflow.
+   * One test event of a workflow, with the event itself.
    *
    * `GET /v1/workflows/{id}/test_events/{name}`
    * @param workflowId p_…
@@ -1652,7 +1653,7 @@ export class TestEvents {
   /**
    * Keep an event with a workflow, to test its steps and to run it.
    *
-   * One of the same name is replaced. A workflow keeps 100.
+   * One of the same name is replaced. A workflow keeps 100, with 20 MB of events together.
    *
    * `PUT /v1/workflows/{id}/test_events/{name}`
    * @param workflowId p_…
@@ -1700,7 +1701,7 @@ export class Runs {
    * End runs of a workflow that are queued, running or waiting.
    *
    * At most 1000 runs, oldest first. While `remaining` is above 0, repeat the request with `after` set to
-   * `last`.
+   * `last` and the `until` of the answer.
    *
    * `POST /v1/workflows/{id}/runs/cancel`
    * @param workflowId p_…
@@ -1714,7 +1715,7 @@ export class Runs {
    * Run the current deployment again with the events of failed runs of a workflow.
    *
    * At most 1000 runs, oldest first. While `remaining` is above 0, repeat the request with `after` set to
-   * `last`. A run that was replayed or restarted already is not taken again.
+   * `last` and the `until` of the answer. A run that was replayed or restarted already is not taken again.
    *
    * `POST /v1/workflows/{id}/runs/replay`
    * @param workflowId p_…
@@ -1728,7 +1729,7 @@ export class Runs {
    * Restart failed runs of a workflow, each from the step at which it ended.
    *
    * At most 1000 runs, oldest first. While `remaining` is above 0, repeat the request with `after` set to
-   * `last`. A run that was replayed or restarted already is not taken again.
+   * `last` and the `until` of the answer. A run that was replayed or restarted already is not taken again.
    *
    * `POST /v1/workflows/{id}/runs/restart`
    * @param workflowId p_…

@@ -4,6 +4,7 @@ import { type App, callerOf, DataOf, IdParams, OneOf, PageOf, pageParameters } f
 import { selectFields } from '#http/select-fields.ts';
 import { ownersOf, readable, writable } from '#identity/permissions.ts';
 import { CallerError } from '#lib/errors.ts';
+import { JsonText } from '#lib/write-json.ts';
 import { logLevels } from '#runner/protocol.ts';
 import type { Store } from '#storage/store.ts';
 import {
@@ -242,7 +243,7 @@ export function runRoutes(app: App, { store, runManager, stepTrier }: RunRouteOp
       const sends = await sendsOfRun(store.read, run.id);
       const detail = {
         ...runView(run),
-        event: parsed(run.event),
+        event: stored(run.event),
         queue: placeView(await placeOfRun(store.read, run.id)),
         steps: steps.map(stepView),
         steps_left_out: left_out,
@@ -373,13 +374,13 @@ export function runRoutes(app: App, { store, runManager, stepTrier }: RunRouteOp
       );
       const view: Static<typeof StepTest> = {
         state: result.status === 'finished' ? 'succeeded' : 'failed',
-        input: parsed(result.input),
-        exports: parsed(result.exports) as Record<string, unknown> | null,
-        logs: JSON.parse(result.logs) as Static<typeof StepLogs>,
+        input: stored(result.input),
+        exports: stored(result.exports) as unknown as Record<string, unknown> | null,
+        logs: stored(result.logs) as unknown as Static<typeof StepLogs>,
         error: result.error ?? null,
         flow: result.flow ?? null,
         response: result.response,
-        sends: result.sends.map(({ kind, payload }) => ({ kind, payload: parsed(payload) })),
+        sends: result.sends.map(({ kind, payload }) => ({ kind, payload: stored(payload) })),
         duration_ms: result.endedAtMs - result.startedAtMs,
       };
       return { data: selectFields(request, view) };
@@ -446,9 +447,9 @@ function stepView(step: RunStepTable): Static<typeof Step> {
     iteration: step.iteration,
     try: step.try,
     state: step.state,
-    input: parsed(step.input),
-    exports: parsed(step.exports),
-    logs: JSON.parse(step.logs) as Static<typeof StepLogs>,
+    input: stored(step.input),
+    exports: stored(step.exports),
+    logs: stored(step.logs) as unknown as Static<typeof StepLogs>,
     error: step.error === null ? null : (JSON.parse(step.error) as StepError),
     started_at: new Date(step.started_at_ms).toISOString(),
     ended_at: new Date(step.ended_at_ms).toISOString(),
@@ -458,15 +459,16 @@ function stepView(step: RunStepTable): Static<typeof Step> {
 function sendView(send: RunSendTable): Static<typeof Send> {
   return {
     kind: send.kind,
-    payload: parsed(send.payload),
+    payload: stored(send.payload),
     state: send.state,
-    result: parsed(send.result),
+    result: stored(send.result),
     ended_at: time(send.ended_at_ms),
   };
 }
 
-function parsed(json: string | null): unknown {
-  return json === null ? null : JSON.parse(json);
+/** A run has megabytes of it, which go into the answer as they are stored. */
+function stored(json: string | null): JsonText | null {
+  return json === null ? null : new JsonText(json);
 }
 
 function time(ms: number | null): string | null {

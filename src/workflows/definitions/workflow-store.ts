@@ -189,17 +189,6 @@ export async function workflowsOfDeployments(
   return new Map(rows.map(({ deployment_id, id, name }) => [deployment_id, { id, name }]));
 }
 
-export async function pageOfDeployments(
-  db: Db,
-  workflowId: string,
-  page: PageRequest,
-): Promise<Page<DeploymentTable>> {
-  return pageOf(
-    db.selectFrom('deployments').select(deploymentColumns).where('workflow_id', '=', workflowId),
-    page,
-  );
-}
-
 /** Those that it may use: what a member put in of their own counts only while they are one. */
 export async function deploymentAccounts(db: Db, deploymentId: string): Promise<DeploymentAccount[]> {
   return db
