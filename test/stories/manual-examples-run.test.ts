@@ -25,7 +25,7 @@ const pages = projectFiles().filter(
 const reference = projectFiles().filter((file) => /^docs\/reference\/api\/.*\.md$/.test(file));
 
 /** What cannot be done in a test: services of the machine, other hosts, other proxies. Grows only with a reason. */
-const notRunMax = 15;
+const notRunMax = 16;
 
 /** In place of what is published: the same names, and components that say what the manual shows. */
 const published = (version: string) => ({

@@ -805,7 +805,7 @@ describe('the command line', () => {
     test('every operand and option that takes an id takes a name, or is known to have none', () => {
       const program = makeProgram(() => assert.fail('runs nothing'), '');
       const nameless = new Set(
-        'component file url what query package shell command run delivery subscription text name state number event time step seconds method type id path json'.split(
+        'component file url ref what query package shell command run delivery subscription text name state number event time step seconds method type id path json'.split(
           ' ',
         ),
       );
