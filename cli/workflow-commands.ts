@@ -99,10 +99,15 @@ async function describe(session: Session, _options: CommandOptions, id = ''): Pr
       idColumn(),
       column('DISABLED', 'disabled'),
       column('COMPONENT', (step) => step.component_key ?? 'code'),
-      column('PROPS', (step) => step.params_json),
+      column('PROPS', propsText),
     ],
     'No steps.',
   );
+}
+
+/** Code steps without props have none to show. */
+function propsText({ configured_props_json: props }: WorkflowStep): string | null {
+  return props === '{}' ? null : props;
 }
 
 function whereOrWhen(trigger: WorkflowTrigger): string | null {

@@ -729,6 +729,8 @@ export interface RunDetail {
     ts: string;
   } | null;
   reason: string | null;
+  /** How many of its sends failed; they are made after its end (integer) */
+  failed_sends: number;
   /** ISO 8601 */
   created_at: string;
   /** ISO 8601 */
@@ -800,6 +802,8 @@ export interface Run {
     ts: string;
   } | null;
   reason: string | null;
+  /** How many of its sends failed; they are made after its end (integer) */
+  failed_sends: number;
   /** ISO 8601 */
   created_at: string;
   /** ISO 8601 */
