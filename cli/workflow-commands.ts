@@ -208,5 +208,10 @@ async function readDefinition(session: Session, file: string): Promise<ApiObject
   const definition = await readJsonFile(session, file, '--file');
   if (!isObject(definition))
     throw usageError(`--file ${file}: expected a JSON object with steps, triggers and settings`);
+  const { name, settings } = definition;
+  if (name !== undefined && (!isObject(settings) || settings.name === undefined))
+    session.terminal.note(
+      `--file ${file}: name is not used; the name of a workflow is settings.name, or --name`,
+    );
   return definition;
 }

@@ -174,7 +174,7 @@ test('http-return-http-response responds with status, headers and a body of text
   });
   assert.deepEqual([text.reply?.status, text.reply?.body], [202, '<a/>']);
   assert.match(JSON.stringify(text.reply?.headers), /application\/xml/);
-  assert.equal(text.exports.$summary, 'Responded with status 202');
+  assert.equal(text.exports.$summary, 'Response with status 202, if the caller still waits');
   const json = await actions.run('http-return-http-response', { resBody: { photos: [1] } });
   assert.deepEqual([json.reply?.status, json.reply?.body], [200, '{"photos":[1]}']);
   for (const resStatusCode of ['abc', 100, 600, 200.5]) {

@@ -94,6 +94,19 @@ forEachSharedService((fixture) => {
     assert.match(listed, / HTTP {2,}.*nothing to do/);
   });
 
+  test('a name outside of the settings is reported, because nothing reads it', async () => {
+    const definition = { name: 'orders', triggers: [], steps: [] };
+    await writeFile(join(folder.path, 'named.json'), JSON.stringify(definition));
+    const made = await run('workflows', 'create', '--file', 'named.json', '--inactive');
+    assert.match(made.stderr, /name is not used; the name of a workflow is settings\.name/);
+    await writeFile(
+      join(folder.path, 'named.json'),
+      JSON.stringify({ ...definition, settings: { name: 'orders' } }),
+    );
+    const right = await run('workflows', 'create', '--file', 'named.json', '--inactive');
+    assert.doesNotMatch(right.stderr, /name is not used/);
+  });
+
   test('a variable that is secret gets no value as an argument, and a .env file is named by its lines', async () => {
     await fixture.service.api('PUT', '/v1/variables/API_KEY', { value: 'k-1', secret: true });
     const refused = await run('env', 'set', 'API_KEY', 'k-2');
