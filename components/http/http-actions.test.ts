@@ -144,7 +144,7 @@ test('a response is saved to a file as it is, and sent again from there', async 
 
 test('a refused request is an error, with the response among the exports and without the query', async () => {
   const { error, exports } = await request('http-get-request', { url: `${server.url}/missing?key=canary` });
-  assert.equal(error?.message, 'Request failed with status code 404');
+  assert.equal(error?.message, 'Request failed with status code 404: {"why":"gone"}');
   assert.deepEqual((exports.response as { data: unknown }).data, { why: 'gone' });
   assert.equal(exports.$summary, `GET ${server.url}/missing: 404 Not Found`);
 });

@@ -54,7 +54,7 @@ export function makeHttpRequest(
   const config: Loose = { ...asObject(defaults), ...asObject(value) };
   return {
     ...config,
-    execute: (options) => execute(`this.${name}`, { ...config, ...options } as RequestConfig),
+    execute: (options) => execute(name, { ...config, ...options } as RequestConfig),
   };
 }
 
@@ -106,6 +106,8 @@ function urlOf(where: string, config: RequestConfig): URL {
   if (text === '') throw new Error(`${where}: the request has no url`);
   if (!URL.canParse(text)) throw new Error(`${where}: ${JSON.stringify(text.slice(0, 200))} is not a url`);
   const url = new URL(text);
+  if (url.protocol !== 'http:' && url.protocol !== 'https:')
+    throw new Error(`${where}: found a url that begins with ${url.protocol}, expected http: or https:`);
   for (const [name, value] of pairs(where, 'params', config.params))
     url.searchParams.append(name, textOf(value));
   return url;
