@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Command } from 'commander';
-import type { Replay, Run, RunDetail, RunStep, RunsAnswer } from '#sdk';
+import type { Replay, Run, RunDetail, RunStep, RunsAnswer, WorkflowQueue } from '#sdk';
 import { durationText } from './amounts.ts';
 import { type Api, pathOf } from './api.ts';
 import {
@@ -27,6 +27,7 @@ export function runCommands(program: Command, sessionOptions: GetSessionOptions)
     leaf(runs, 'list <workflow>', 'runs of a workflow, newest first', sessionOptions, list),
     20,
   ).option('--state <state>', 'only in this state');
+  leaf(runs, 'queue <workflow>', 'what waits under flow control, by key, and why', sessionOptions, queue);
   leaf(
     runs,
     'describe <run>',
@@ -165,6 +166,29 @@ function stateText({ state, failed_sends: failed }: Run): string {
 function startedBy({ source_type: type, replay_of: first, emitter_id: emitter }: Run): string {
   if (first !== null) return `${type}, again`;
   return emitter === null ? `${type}, test event` : type;
+}
+
+async function queue(session: Session, _options: CommandOptions, workflow = ''): Promise<void> {
+  const found = await (await session.api()).data<WorkflowQueue>(
+    'GET',
+    pathOf`/v1/workflows/${workflow}/queue`,
+  );
+  if (session.isJson) return session.terminal.printJson(found);
+  const { waiting_keys, keys_under_way: _, totals, ...counts } = found;
+  await showOne(session, { ...counts, ...totals });
+  if (waiting_keys.length === 0) return;
+  session.terminal.print('');
+  showList<WorkflowQueue['waiting_keys'][number]>(
+    session,
+    waiting_keys,
+    [
+      column('KEY', 'key'),
+      column('WAITING', 'waiting'),
+      column('UNDER WAY', 'under_way'),
+      column('REASON', 'reason'),
+    ],
+    '',
+  );
 }
 
 async function describe(session: Session, _options: CommandOptions, id = ''): Promise<void> {

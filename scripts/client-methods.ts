@@ -85,6 +85,7 @@ export const clientMethods: Readonly<Record<string, string>> = {
   listWorkspaceWorkflows: 'workflows.listInWorkspace',
   listProjectWorkflows: 'workflows.listInProject',
   listWorkflowTicks: 'workflows.listTicks',
+  getWorkflowQueue: 'workflows.queue',
   testStep: 'workflows.testStep',
 
   listDeployments: 'deployments.list',
@@ -121,6 +122,11 @@ export const clientMethods: Readonly<Record<string, string>> = {
   addRegistryPackage: 'registry.addPackage',
   listRegistryPackages: 'registry.listPackages',
   removeRegistryPackage: 'registry.removePackage',
+  addRegistryRepository: 'registry.addRepository',
+  listRegistryRepositories: 'registry.listRepositories',
+  getRegistryRepository: 'registry.getRepository',
+  updateRegistryRepository: 'registry.updateRepository',
+  removeRegistryRepository: 'registry.removeRepository',
 
   runAction: 'actions.run',
 
@@ -256,6 +262,7 @@ export const typeNames: Readonly<Record<string, string>> = {
   Workflow: 'getWorkflow.data',
   WorkflowSummary: 'listMyWorkflows.data',
   WorkflowTick: 'listWorkflowTicks.data',
+  WorkflowQueue: 'getWorkflowQueue.data',
   Deployment: 'getDeployment.data',
   Template: 'getTemplate.data',
   RunStep: 'getRun.data.steps',
@@ -269,6 +276,7 @@ export const typeNames: Readonly<Record<string, string>> = {
   ConfigurableProp: 'getComponent.data.configurable_props',
   ComponentSummary: 'listComponents.data',
   RegistryPackage: 'addRegistryPackage.data',
+  RegistryRepository: 'addRegistryRepository.data',
   Account: 'getAccount.data',
   AccountAuditEntry: 'listAccountAudit.data',
   AccountUses: 'listAccountUses.data',

@@ -78,6 +78,7 @@ export async function assembleEdges(platform: Platform, domain: Domain) {
     apiRequests: domain.apiRequests,
     componentCatalogue: platform.componentCatalogue,
     packageFetcher: platform.packageFetcher,
+    repositoryOptions: platform.repositoryOptions,
     dataStores: domain.dataStores,
     variables: domain.variables,
     onVariableChange: domain.variableChanges.tell,

@@ -9,7 +9,7 @@ interface HttpResponse {
   data: unknown;
 }
 
-/** Of the body of a refused request, in the message of its error. */
+/** Maximum characters of a response in the message of the error about it. */
 const reasonCharactersMax = 300;
 
 /** `this` of the actions that send a request. */

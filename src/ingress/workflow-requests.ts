@@ -66,6 +66,7 @@ export async function takeByWorkflow(
     workflowId: endpoint.workflowId,
     ownerId: endpoint.ownerId,
     deploymentId: endpoint.deploymentId,
+    flowControl: endpoint.flowControl,
     emitterId: endpoint.triggerId,
     sourceType: 'HTTP',
     event,

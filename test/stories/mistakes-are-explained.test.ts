@@ -31,7 +31,10 @@ forEachSharedService((fixture) => {
     assert.equal(JSON.parse(named.body.data.steps[0].configured_props_json).store, made.body.data.id);
     const unknown = await deploy([step('orders')]);
     assert.equal(unknown.status, 400);
-    assert.match(unknown.body.error, /there is no data store "orders"; GET \/v1\/users\/me\/data_stores/);
+    assert.match(
+      unknown.body.error,
+      /there is no data store "orders", expected the id \(ds_…\) or the name .*; GET \/v1\/users\/me\/data_stores/,
+    );
     const stranger = await service.createUser('stranger');
     await service.as(stranger).api('POST', '/v1/data_stores', { name: 'theirs' });
     assert.equal(

@@ -1,5 +1,14 @@
 import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query';
-import type { Deployment, Page, Run, RunDetail, TestEvent, Workflow, WorkflowSummary } from '#sdk';
+import type {
+  Deployment,
+  Page,
+  Run,
+  RunDetail,
+  TestEvent,
+  Workflow,
+  WorkflowQueue,
+  WorkflowSummary,
+} from '#sdk';
 import { api } from './client.ts';
 import { type Data, ownerPath } from './queries.ts';
 
@@ -54,6 +63,16 @@ export function useRuns(workflowId: string, state: Run['state'] | '', enabled = 
     initialPageParam: '',
     getNextPageParam: nextPage(pageSize),
     refetchInterval: (query) => (query.state.data?.pages.length === 1 ? 2_000 : false),
+  });
+}
+
+/** What waits for a workflow with flow control. */
+export function useQueue(workflowId: string) {
+  return useQuery({
+    queryKey: ['queue', workflowId],
+    queryFn: async ({ signal }) =>
+      (await api<Data<WorkflowQueue>>('GET', `/v1/workflows/${workflowId}/queue`, { signal })).data,
+    refetchInterval: 2_000,
   });
 }
 

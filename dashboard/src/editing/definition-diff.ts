@@ -5,6 +5,7 @@ import type { TriggerDraft, WorkflowDraft } from './workflow-draft.ts';
 export interface ComparedStep {
   namespace: string;
   disabled: boolean;
+  note: string;
   /** `custom code`, or the component with its version. */
   made: string;
   code: string;
@@ -32,6 +33,7 @@ export interface StepChange {
   /** Positions from 1. */
   moved: { from: number; to: number } | undefined;
   disabled: boolean | undefined;
+  note: { before: string; after: string } | undefined;
   made: { before: string; after: string } | undefined;
   code: { before: string; after: string } | undefined;
   props: ValueChange[];
@@ -73,12 +75,13 @@ function stepChanges(before: readonly ComparedStep[], after: readonly ComparedSt
       kind: 'changed',
       moved: moved.has(step.namespace) ? { from: from + 1, to: index + 1 } : undefined,
       disabled: was.disabled === step.disabled ? undefined : step.disabled,
+      note: was.note === step.note ? undefined : { before: was.note, after: step.note },
       made: was.made === step.made ? undefined : { before: was.made, after: step.made },
       code: was.code === step.code ? undefined : { before: was.code, after: step.code },
       props: valueChanges(was.props, step.props),
     };
-    const { moved: isMoved, disabled, made, code, props } = change;
-    if ([isMoved, disabled, made, code].some((one) => one !== undefined) || props.length > 0)
+    const { moved: isMoved, disabled, note, made, code, props } = change;
+    if ([isMoved, disabled, note, made, code].some((one) => one !== undefined) || props.length > 0)
       changes.push(change);
   }
   for (const step of before)
@@ -94,6 +97,7 @@ function whole(step: ComparedStep, kind: 'added' | 'removed'): StepChange {
     kind,
     moved: undefined,
     disabled: undefined,
+    note: undefined,
     made: { before: isNew ? '' : step.made, after: isNew ? step.made : '' },
     code: { before: isNew ? '' : step.code, after: isNew ? step.code : '' },
     props: values,
@@ -155,12 +159,13 @@ function jsonOf(value: unknown): string | undefined {
 export function sentencesOf({ steps, triggers, settings }: Changes): string[] {
   return [
     ...triggers.map(({ kind, text }) => `Trigger ${kind}: ${text}.`),
-    ...steps.map(({ namespace, kind, moved, disabled, made, code, props }) => {
+    ...steps.map(({ namespace, kind, moved, disabled, note, made, code, props }) => {
       if (kind !== 'changed') return `Step ${namespace} is ${kind === 'added' ? 'new' : 'gone'}.`;
       const parts = [
         made === undefined ? undefined : `${made.before} became ${made.after}`,
         code === undefined ? undefined : 'code',
         props.length === 0 ? undefined : 'props',
+        note === undefined ? undefined : 'note',
         disabled === undefined ? undefined : disabled ? 'now disabled' : 'no longer disabled',
         moved === undefined ? undefined : `moved from place ${moved.from} to ${moved.to}`,
       ].filter((part) => part !== undefined);
@@ -181,6 +186,7 @@ function comparedStep(step: WorkflowStep): ComparedStep {
   return {
     namespace: step.namespace,
     disabled: step.disabled,
+    note: step.note ?? '',
     made: step.code_raw === null ? `${key} ${step.savedComponent?.version ?? ''}` : 'custom code',
     code: step.code_raw ?? step.savedComponent?.code ?? '',
     props: JSON.parse(step.configured_props_json ?? '{}') as Record<string, unknown>,
@@ -189,9 +195,10 @@ function comparedStep(step: WorkflowStep): ComparedStep {
 
 export function comparedDraft(draft: WorkflowDraft): Compared {
   return {
-    steps: draft.steps.map(({ namespace, disabled, code, component, props }) => ({
+    steps: draft.steps.map(({ namespace, disabled, note, code, component, props }) => ({
       namespace,
       disabled,
+      note: note ?? '',
       made: code === null ? `${component?.name ?? ''} ${component?.version ?? ''}` : 'custom code',
       code: code ?? component?.code ?? '',
       props,

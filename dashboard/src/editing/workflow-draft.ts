@@ -13,6 +13,8 @@ export interface StepDraft {
   key: string;
   namespace: string;
   disabled: boolean;
+  /** For people; '' for none. */
+  note: string;
   /** Its own code; null: it is a component. */
   code: string | null;
   component: ComponentChoice | null;
@@ -59,6 +61,7 @@ export const usualSettings: WorkflowSettings = {
   throttle: null,
   queue_size: 100,
   isolated: false,
+  flow_control: null,
 };
 
 let keys = 0;
@@ -83,6 +86,7 @@ export function stepDraftOf(step: WorkflowStep): StepDraft {
     key: step.id,
     namespace: step.namespace,
     disabled: step.disabled,
+    note: step.note ?? '',
     code: step.code_raw,
     component:
       step.code_raw === null
@@ -145,6 +149,7 @@ export function newStep(taken: readonly string[], begun: Partial<StepDraft> & { 
     key: newKey(),
     namespace: freeName(word, taken),
     disabled: false,
+    note: '',
     code: null,
     component: null,
     props: {},
@@ -188,12 +193,14 @@ export function definitionOf({ name, triggers, steps, settings }: WorkflowDraft)
   };
 }
 
-export function stepInputOf({ namespace, disabled, code, component, props }: StepDraft) {
+export function stepInputOf({ namespace, disabled, note, code, component, props }: StepDraft) {
   return {
     namespace,
     ...(code === null ? { component: component?.ref ?? '' } : { code }),
     props,
     ...(disabled ? { disabled } : {}),
+    // A draft that was kept in the browser by an earlier version has none.
+    ...(note ? { note } : {}),
   };
 }
 

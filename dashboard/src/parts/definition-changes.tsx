@@ -40,10 +40,11 @@ function Kind({ kind }: { kind: 'added' | 'removed' | 'changed' }) {
 }
 
 function StepChanges({ change }: { change: StepChange }) {
-  const { namespace, kind, moved, disabled, made, code, props } = change;
+  const { namespace, kind, moved, disabled, note, made, code, props } = change;
   const words = [
     moved === undefined ? undefined : `moved from place ${moved.from} to ${moved.to}`,
     disabled === undefined ? undefined : disabled ? 'now disabled' : 'no longer disabled',
+    note === undefined ? undefined : `note: ${note.after === '' ? 'removed' : note.after}`,
     made === undefined
       ? undefined
       : kind === 'added'

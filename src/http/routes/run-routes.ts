@@ -19,10 +19,11 @@ import {
 } from '#storage/tables/workflow-tables.ts';
 import { findTestEvent } from '#workflows/definitions/test-event-store.ts';
 import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
+import { placeOfRun, type RunPlace } from '#workflows/flow-control/view-queue.ts';
 import type { RunManager } from '#workflows/runs/manage-runs.ts';
 import type { RunError } from '#workflows/runs/run-events.ts';
 import type { StepError } from '#workflows/runs/run-step.ts';
-import { findRun, type ListedRun, pageOfRuns, sendsOfRun, stepsOfRun } from '#workflows/runs/run-store.ts';
+import { findRun, type ListedRun, pageOfRuns, sendsOfRun, shownStepsOf } from '#workflows/runs/run-store.ts';
 import type { StepTrier } from '#workflows/runs/try-step.ts';
 import { failedSendsOf } from '#workflows/sends/send-store.ts';
 import { sinceDescription, timesOf, untilDescription } from './run-times.ts';
@@ -108,7 +109,25 @@ const RunDetail = Type.Object(
   {
     ...runFields,
     event: Type.Unknown({ description: 'steps.trigger.event' }),
-    steps: Type.Array(Step),
+    queue: Type.Union(
+      [
+        Type.Object({
+          state: OneOf(['collected', 'waiting', 'started']),
+          reason: Type.String({ description: 'In words, why it waits' }),
+          until: Time,
+          warning: Type.Union([Type.String(), Type.Null()], {
+            description: 'What is wrong with the keys of its event',
+          }),
+        }),
+        Type.Null(),
+      ],
+      { description: 'Its place under flow control; null: there is none, or it has ended' },
+    ),
+    steps: Type.Array(Step, {
+      description:
+        'The records of its steps, in the order of the definition. Of steps in maps the first 1,000, what did not succeed first',
+    }),
+    steps_left_out: Type.Integer({ description: 'Records of steps in maps that are not in steps' }),
     sends: Type.Array(Send),
   },
   { additionalProperties: true },
@@ -212,18 +231,28 @@ export function runRoutes(app: App, { store, runManager, stepTrier }: RunRouteOp
         tags: ['runs', 'addition'],
         summary: 'One run with its event, and input, exports, logs and times of each step',
         params: IdParams('The id of a run'),
+        querystring: Type.Object({
+          iteration: Type.Optional(
+            Type.String({
+              pattern: '^\\d{1,5}(-\\d{1,5}){0,9}$',
+              description: 'Only the steps for this item of a map, as "3" or "3-17"',
+            }),
+          ),
+        }),
         response: { 200: DataOf(RunDetail) },
       },
     },
     async (request) => {
       const run = await findOwn(request, 'read');
       // Read only after the check of rights: the time of the query would reveal to others that the run exists.
-      const steps = await stepsOfRun(store.read, run.id);
+      const { steps, left_out } = await shownStepsOf(store.read, run.id, request.query.iteration);
       const sends = await sendsOfRun(store.read, run.id);
       const detail = {
         ...runView(run, sends.filter(({ state }) => state === 'failed').length),
         event: parsed(run.event),
+        queue: placeView(await placeOfRun(store.read, run.id)),
         steps: steps.map(stepView),
+        steps_left_out: left_out,
         sends: sends.map(sendView),
       };
       return { data: selectFields(request, detail) };
@@ -406,6 +435,12 @@ function runView(run: ListedRun | RunTable, failedSends = 0): Static<typeof Run>
     started_at: time(run.started_at_ms),
     ended_at: time(run.ended_at_ms),
   };
+}
+
+function placeView(place: RunPlace | undefined) {
+  if (place === undefined) return null;
+  const { untilMs, ...rest } = place;
+  return { ...rest, until: time(untilMs) };
 }
 
 function errorView({ cell_id, ...error }: RunError): Static<typeof ErrorShape> {

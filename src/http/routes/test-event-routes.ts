@@ -153,6 +153,7 @@ export function testEventRoutes(app: App, { store, clock, runStarter }: TestEven
       const { event, source_type } = await findNamed(workflow.id, request.params.name);
       const { runId } = await runStarter.start({
         ...{ workflowId: workflow.id, ownerId: workflow.owner_id, deploymentId: workflow.deployment_id },
+        flowControl: workflow.flow_control,
         ...{ emitterId: null, sourceType: source_type, event, hops: 0 },
       });
       return { data: selectFields(request, { run_id: runId }) };

@@ -230,7 +230,7 @@ describe('execute() of an http_request prop', () => {
     await assert.rejects(execute({ url: 'ftp://example.com' }), {
       message: 'httpRequest: found a url that begins with ftp:, expected http: or https:',
     });
-    await assert.rejects(execute({ url: 'nowhere' }), /"nowhere" is not a url/);
+    await assert.rejects(execute({ url: 'nowhere' }), /"nowhere" is not a url, expected one such as https:/);
     await assert.rejects(execute({ url: origin, headers: 'a' }), /headers is a list of names and values/);
   });
 

@@ -183,8 +183,10 @@ async function withDataStoreIds(
     const value = values[name];
     if (type !== 'data_store' || value === undefined || value === null) continue;
     const given = isRecord(value) ? value.id : value;
+    const expected =
+      'expected the id (ds_…) or the name of a data store, or no value for the data store named default';
     if (typeof given !== 'string')
-      throw propError(name, 'expected the id (ds_…) or the name of a data store');
+      throw propError(name, `found ${JSON.stringify(value).slice(0, 60)}, ${expected}`);
     const found = await findDataStore(db, given);
     if (found?.owner_id === ownerId) continue;
     const named =
@@ -192,7 +194,7 @@ async function withDataStoreIds(
     if (named === undefined)
       throw propError(
         name,
-        `there is no data store ${JSON.stringify(given)}; GET /v1/users/me/data_stores and /v1/workspaces/{id}/data_stores list them, POST /v1/data_stores makes one`,
+        `there is no data store ${JSON.stringify(given)}, ${expected}; GET /v1/users/me/data_stores and /v1/workspaces/{id}/data_stores list them`,
       );
     changed[name] = named.id;
   }

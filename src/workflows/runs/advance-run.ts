@@ -20,7 +20,7 @@ import { emissionsOf, errorJson } from './run-events.ts';
 import { retryWaitMs, withAttempt } from './run-retries.ts';
 import { SequenceRunner, type StepEnd } from './run-sequence.ts';
 import type { StepError, StepPlace, StepResult, StepRunner } from './run-step.ts';
-import { stepsOfRun } from './run-store.ts';
+import { lastTryOf } from './run-store.ts';
 import { findWait } from './run-wait-store.ts';
 import type { Strand, StrandWait } from './strand.ts';
 
@@ -324,10 +324,7 @@ export class RunEngine {
       const reason = 'it was suspended and not resumed in time';
       return stopped(await this.#end(live, { state: 'cancelled', reason, position }));
     }
-    const tries = (await stepsOfRun(this.#store.read, live.run.id)).filter(
-      (row) => row.position === position && row.iteration === strand.iteration,
-    );
-    const last = tries.at(-1);
+    const last = await lastTryOf(this.#store.read, live.run.id, { position, iteration: strand.iteration });
     if (last === undefined)
       throw new Error(`run ${live.run.id} waits at step ${position}, which has no record`);
     const data = live.deployment.redact(JSON.stringify(resumption.request));

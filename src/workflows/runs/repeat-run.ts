@@ -35,8 +35,8 @@ export class RunRepeater {
 
   /** The trigger of a run of the same event, with the current deployment. Throws `not_found` when the workflow is gone. */
   async replayTrigger(run: RunTable, edits: RunEdits = {}): Promise<RunTrigger> {
-    const { deployment_id: deploymentId } = await this.#workflowOf(run);
-    return { ...triggerOf(run, edits), deploymentId };
+    const { deployment_id: deploymentId, flow_control: flowControl } = await this.#workflowOf(run);
+    return { ...triggerOf(run, edits), deploymentId, flowControl };
   }
 
   async prepareReplay(run: RunTable, edits: RunEdits = {}): Promise<RepeatedRun> {
@@ -51,7 +51,7 @@ export class RunRepeater {
    */
   async prepareRestart(run: RunTable, fromStep?: string, edits: RunEdits = {}): Promise<RepeatedRun> {
     if (!isTerminal(run)) throw new CallerError('conflict', `run ${run.id} has not ended: cancel it first`);
-    await this.#workflowOf(run);
+    const { flow_control: flowControl } = await this.#workflowOf(run);
     const deployment = await findDeployment(this.#store.read, run.deployment_id);
     if (deployment === undefined)
       throw new CallerError('not_found', `deployment ${run.deployment_id} is gone`);
@@ -76,7 +76,7 @@ export class RunRepeater {
         `steps.${block.namespace}: this is a block, whose result follows from the steps in it; give theirs`,
         { parameter: `steps.${block.namespace}` },
       );
-    const prepared = this.#starter.prepare(triggerOf(run, edits), { inStore: true });
+    const prepared = this.#starter.prepare({ ...triggerOf(run, edits), flowControl }, { inStore: true });
     const latest = new Map(
       kept.map((step): [string, RunStepTable] => [
         `${step.position} ${step.iteration}`,
@@ -122,7 +122,7 @@ export class RunRepeater {
   }
 }
 
-function triggerOf(run: RunTable, { event = run.event }: RunEdits): RunTrigger {
+function triggerOf(run: RunTable, { event = run.event }: RunEdits): Omit<RunTrigger, 'flowControl'> {
   return {
     workflowId: run.workflow_id,
     ownerId: run.owner_id,

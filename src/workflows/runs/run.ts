@@ -8,6 +8,8 @@ export interface RunTrigger {
   ownerId: string;
   /** The deployment the run begins with, and ends with. */
   deploymentId: string;
+  /** `flow_control` of the workflow's row: decides when the run may begin. */
+  flowControl: string | null;
   /** hi_, ti_, ei_, dc_ or p_ id of what triggered it; null: a user. */
   emitterId: string | null;
   sourceType: RunSourceType;
