@@ -123,5 +123,6 @@ forEachSharedService((fixture) => {
     await writeFile(join(folder.path, 'bad.env'), 'FINE=1\n\n# a comment\nPATH=/bin\nB-D=1\n');
     assert.match((await run('env', 'import', 'bad.env')).stderr, /bad\.env, line [45]: (?:PATH|B-D): name: /);
     for (const name of ['API_KEY', 'FINE']) await ok('env', 'unset', name);
+    assert.match((await run('env', 'unset', 'FINE')).stderr, /ids and names of what you can see/);
   });
 });
