@@ -188,6 +188,6 @@ function hintFor({ status, code, retryAfterMs }: MillraceError): string | undefi
   if (status === 401) return 'Log in with a key that is valid: `millrace login`.';
   if (status === 403)
     return '`millrace whoami` says who you are; an admin of the workspace can change your role.';
-  if (status === 404) return 'The `list` commands show the ids of what you can see.';
+  if (status === 404) return 'The `list` commands show the ids and names of what you can see.';
   return retryAfterMs === undefined ? undefined : `Try again in ${durationText(retryAfterMs)}.`;
 }

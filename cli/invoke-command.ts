@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { Component, RunActionAnswer, Source, Workflow } from '#sdk';
-import { type Api, pathOf, unreachable } from './api.ts';
+import { type Api, isObject, pathOf, unreachable } from './api.ts';
 import {
   addProps,
   type CommandOptions,
@@ -169,7 +169,13 @@ async function runAction(session: Session, api: Api, options: CommandOptions, te
       session.terminal.note(`${k}: ${err === undefined ? msg : (err.stack ?? err.message)}`);
     const { $summary: summary } = result.exports;
     if (typeof summary === 'string') session.terminal.note(summary);
+    for (const { kind, state, result: outcome } of result.sends) {
+      const reason = isObject(outcome) && typeof outcome.error === 'string' ? `: ${outcome.error}` : '';
+      session.terminal.note(`send ${kind}: ${state}${reason}`);
+    }
     session.terminal.printJson(result.ret ?? null);
   }
   if (result.os.some(({ k }) => k === 'error')) throw new CliError('failed', `${text} failed`);
+  const failed = result.sends.filter(({ state }) => state === 'failed').length;
+  if (failed > 0) throw new CliError('failed', `${text} ran, but ${failed} of what it sends failed`);
 }

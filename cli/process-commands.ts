@@ -22,6 +22,7 @@ async function show(session: Session): Promise<void> {
     session.terminal.printJson(data);
     return;
   }
+  const names = new Map(data.deployments.map(({ id, name }) => [id, name]));
   showList(
     session,
     data.processes,
@@ -31,13 +32,13 @@ async function show(session: Session): Promise<void> {
       column('STATE', 'state'),
       column('SHARED', ({ shared }) => (shared ? 'yes' : 'no')),
       column('DEPLOYMENTS', ({ deployment_count: count, deployment_ids: [first] }) =>
-        count === 1 ? first : count,
+        count === 1 ? (names.get(first ?? '') ?? first) : count,
       ),
       column('CALLS', 'calls'),
       column('MEMORY', ({ memory_bytes: bytes }) => (bytes === null ? '' : bytesText(bytes))),
       timeColumn('STARTED', 'started_at'),
     ],
-    'No user code has run in the last minutes.',
+    'No process of user code is alive now. The next call starts one.',
   );
   session.terminal.note(`Sandbox: ${data.sandbox}.`);
   if (data.set_apart.length === 0) return;
@@ -47,6 +48,7 @@ async function show(session: Session): Promise<void> {
     data.set_apart,
     [
       column('DEPLOYMENT', 'deployment_id', { isWhole: true }),
+      column('NAME', ({ deployment_id: id }) => names.get(id)),
       column('OWNER', ownerOf),
       column('REASON', 'reason'),
       timeColumn('AT', 'at'),

@@ -41,6 +41,19 @@ export async function readJsonFile(session: Session, file: string, option: strin
   }
 }
 
+/** JSON that is an argument itself, or `@FILE`, or `@-` for standard input. */
+export async function readJsonArgument(session: Session, text: string, option: string): Promise<unknown> {
+  const json = text.startsWith('@') ? await readTextFile(session, text.slice(1), option) : text;
+  try {
+    return JSON.parse(json) as unknown;
+  } catch (error) {
+    throw usageError(
+      `${option}: not JSON: ${(error as Error).message}`,
+      'Expected JSON, or @FILE (@- for standard input).',
+    );
+  }
+}
+
 /** Text of a file, or of standard input for `-`. */
 export async function readTextFile(session: Session, file: string, option: string): Promise<string> {
   if (file === '-') {

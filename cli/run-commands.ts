@@ -15,6 +15,7 @@ import {
 } from './command-kit.ts';
 import { CliError, usageError } from './exit-codes.ts';
 import { idOfNamed } from './find-by-name.ts';
+import { readJsonArgument } from './prop-values.ts';
 import type { Session } from './session.ts';
 import { column, idColumn, showDone, showList, showOne, timeColumn } from './show.ts';
 
@@ -47,7 +48,10 @@ export function runCommands(program: Command, sessionOptions: GetSessionOptions)
     'run the current deployment again with the event of a run, or with another one',
     sessionOptions,
     replayRun,
-  ).option('-e, --event <json>', 'steps.trigger.event of the new run; else that of this run');
+  ).option(
+    '-e, --event <json>',
+    'steps.trigger.event of the new run, @FILE to read it, @- for standard input; else that of this run',
+  );
   leaf(
     runs,
     'restart <run>',
@@ -56,10 +60,13 @@ export function runCommands(program: Command, sessionOptions: GetSessionOptions)
     restart,
   )
     .option('--from-step <name>', 'the step; else the one that failed')
-    .option('-e, --event <json>', 'steps.trigger.event of the new run; else that of this run')
+    .option(
+      '-e, --event <json>',
+      'steps.trigger.event of the new run, @FILE to read it, @- for standard input; else that of this run',
+    )
     .option(
       '--exports <json>',
-      'exports by step, {"a": {"$return_value": 1}}, of steps that do not run again; else those of this run',
+      'exports by step, {"a": {"$return_value": 1}} or @FILE, of steps that do not run again; else those of this run',
     );
   for (const [operation, summary] of Object.entries(bulkSummaries))
     leaf(runs, `${operation}-all <workflow>`, summary, sessionOptions, bulk(operation as BulkOperation))
@@ -142,14 +149,25 @@ async function list(session: Session, options: CommandOptions, workflow = ''): P
     }),
     [
       idColumn(),
-      column('STATE', 'state'),
-      column('BY', 'source_type'),
+      column('STATE', stateText),
+      column('BY', startedBy),
       timeColumn('STARTED (UTC)', 'started_at'),
       column('TOOK', durationOf),
-      column('ERROR', ({ error, reason }) => error?.msg ?? reason),
+      column('REASON', ({ error, reason }) => error?.msg ?? reason),
     ],
     'No runs yet. `millrace invoke WORKFLOW` starts one, where it has an HTTP trigger.',
   );
+}
+
+/** What is sent is sent after the end of a run, which says nothing of it. */
+function stateText({ state, failed_sends: failed }: Run): string {
+  return failed === 0 ? state : `${state}, ${failed} ${failed === 1 ? 'send' : 'sends'} failed`;
+}
+
+/** The trigger whose event it has; and how the run was made when not by that trigger. */
+function startedBy({ source_type: type, replay_of: first, emitter_id: emitter }: Run): string {
+  if (first !== null) return `${type}, again`;
+  return emitter === null ? `${type}, test event` : type;
 }
 
 async function queue(session: Session, _options: CommandOptions, workflow = ''): Promise<void> {
@@ -219,8 +237,8 @@ function act(operation: 'cancel' | 'restart', done: string) {
 async function restart(session: Session, options: CommandOptions, id = ''): Promise<void> {
   const body = {
     from_step: textOption(options, 'fromStep'),
-    event: jsonOption(options, 'event'),
-    steps: jsonOption(options, 'exports'),
+    event: await jsonOption(session, options, 'event'),
+    steps: await jsonOption(session, options, 'exports'),
   };
   const run = await (await session.api()).data<Run>('POST', pathOf`/v1/runs/${id}/restart`, { body });
   if (session.isJson) return session.terminal.printJson(run);
@@ -228,20 +246,15 @@ async function restart(session: Session, options: CommandOptions, id = ''): Prom
 }
 
 async function replayRun(session: Session, options: CommandOptions, id = ''): Promise<void> {
-  const body = { event: jsonOption(options, 'event') };
+  const body = { event: await jsonOption(session, options, 'event') };
   const run = await (await session.api()).data<Run>('POST', pathOf`/v1/runs/${id}/replay`, { body });
   if (session.isJson) return session.terminal.printJson(run);
   session.terminal.print(run.id);
 }
 
-function jsonOption(options: CommandOptions, name: string): unknown {
+async function jsonOption(session: Session, options: CommandOptions, name: string): Promise<unknown> {
   const text = textOption(options, name);
-  if (text === undefined) return undefined;
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    throw usageError(`--${name}: not JSON: ${(error as Error).message}`);
-  }
+  return text === undefined ? undefined : readJsonArgument(session, text, `--${name}`);
 }
 
 async function replay(session: Session, options: CommandOptions, what = ''): Promise<void> {

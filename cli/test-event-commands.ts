@@ -12,7 +12,7 @@ import {
   textOption,
 } from './command-kit.ts';
 import { usageError } from './exit-codes.ts';
-import { readTextFile } from './prop-values.ts';
+import { readJsonArgument } from './prop-values.ts';
 import type { Session } from './session.ts';
 import { column, showDone, showList, timeColumn } from './show.ts';
 
@@ -54,21 +54,13 @@ async function put(session: Session, options: CommandOptions, workflow = '', nam
   const text = textOption(options, 'event');
   const runId = textOption(options, 'run');
   if ((text === undefined) === (runId === undefined)) throw usageError('give one of --event and --run');
-  const body = text === undefined ? { run_id: runId } : { event: await eventOf(session, text) };
+  const body =
+    text === undefined ? { run_id: runId } : { event: await readJsonArgument(session, text, '--event') };
   const api = await session.api();
   const kept = await api.data<TestEvent>('PUT', pathOf`/v1/workflows/${workflow}/test_events/${name}`, {
     body,
   });
   showDone(session, `Kept ${kept.name}.`, kept);
-}
-
-async function eventOf(session: Session, text: string): Promise<unknown> {
-  const json = text.startsWith('@') ? await readTextFile(session, text.slice(1), '--event') : text;
-  try {
-    return JSON.parse(json) as unknown;
-  } catch (error) {
-    throw usageError(`--event: not JSON: ${(error as Error).message}`);
-  }
 }
 
 async function run(session: Session, _options: CommandOptions, workflow = '', name = ''): Promise<void> {

@@ -1,9 +1,9 @@
-import { parseEnv } from 'node:util';
 import type { Command } from 'commander';
 import type { Variable } from '#sdk';
 import { type Api, type Parameters, pathOf } from './api.ts';
 import { type CommandOptions, type GetSessionOptions, group, leaf, textOption } from './command-kit.ts';
-import { usageError } from './exit-codes.ts';
+import { readEnvFile } from './env-file.ts';
+import { CliError, usageError } from './exit-codes.ts';
 import { readTextFile } from './prop-values.ts';
 import type { Session } from './session.ts';
 import { column, showDone, showList, timeColumn } from './show.ts';
@@ -62,23 +62,33 @@ async function set(session: Session, options: CommandOptions, given = '', text =
   const argument = rest.length > 0 ? rest.join('=') : text === '' ? undefined : text;
   const { secret, plain } = options;
   if (secret === true && plain === true) throw usageError('--secret and --plain are opposites', 'Give one.');
-  if (secret === true && argument !== undefined)
-    throw usageError(
-      'a secret value was given as an argument, which the history of the shell and the list of processes show',
-      'Give --file FILE (- for standard input), or only the name to be asked for it.',
-    );
+  if (secret === true && argument !== undefined) throw secretArgument('a secret value');
   const description = textOption(options, 'description');
   const file = textOption(options, 'file');
   if (file !== undefined && argument !== undefined)
     throw usageError('there are two values', 'Give the value, or --file.');
+  const api = await session.api();
+  const scope = scopeOf(session, options);
+  if (argument !== undefined && plain !== true) {
+    const known = (await listAll(api, scope)).find((one) => one.name === name);
+    if (known?.secret === true)
+      throw secretArgument(`${name} is secret, and its value`, ' --plain makes it plain.');
+  }
   const body = {
-    ...scopeOf(session, options),
+    ...scope,
     value: argument ?? (await readValue(session, { name, file, options })),
     secret: secret === true ? true : plain === true ? false : undefined,
     description,
   };
-  const variable = await (await session.api()).data<Variable>('PUT', pathOf`/v1/variables/${name}`, { body });
+  const variable = await api.data<Variable>('PUT', pathOf`/v1/variables/${name}`, { body });
   showDone(session, `Set ${variable.name}. The next run of a workflow finds it.`, variable);
+}
+
+function secretArgument(what: string, more = ''): CliError {
+  return usageError(
+    `${what} was given as an argument, which the history of the shell and the list of processes show`,
+    `Give --file FILE (- for standard input), or only the name to be asked for it.${more}`,
+  );
 }
 
 /** Undefined: the value stays. */
@@ -110,22 +120,48 @@ async function unset(session: Session, options: CommandOptions, name = ''): Prom
 
 async function importFile(session: Session, options: CommandOptions, file = ''): Promise<void> {
   const scope = scopeOf(session, options);
-  const entries = Object.entries(parseEnv(await readTextFile(session, file, 'file')));
-  if (entries.length === 0)
-    throw usageError(`${file} sets no variable`, 'Expected lines such as NAME=value.');
+  const { variables: given, remarks } = readEnvFile(await readTextFile(session, file, 'file'));
+  if (given.length === 0) throw usageError(`${file} sets no variable`, 'Expected lines such as NAME=value.');
   const api = await session.api();
   const known = new Set((await listAll(api, scope)).map(({ name }) => name));
-  const variables = entries.map(([name, value = '']) => ({
-    name,
-    value,
-    ...(known.has(name) ? {} : { secret: options.plain !== true }),
-  }));
   const done: Variable[] = [];
-  for (let at = 0; at < variables.length; at += batchSize) {
-    const body = { ...scope, variables: variables.slice(at, at + batchSize) };
-    const { data } = await api.call<{ data: Variable[] }>('PUT', '/v1/variables', { body });
+  for (let at = 0; at < given.length; at += batchSize) {
+    const batch = given.slice(at, at + batchSize);
+    const variables = batch.map(({ name, value }) => ({
+      name,
+      value,
+      ...(known.has(name) ? {} : { secret: options.plain !== true }),
+    }));
+    const request = { body: { ...scope, variables } };
+    const { data } = await api
+      .call<{ data: Variable[] }>('PUT', '/v1/variables', request)
+      .catch((error: unknown) => throwWithLine(error, file, batch));
     done.push(...data);
   }
+  for (const remark of remarks) session.terminal.note(`${file}: ${remark}`);
   const count = done.length === 1 ? '1 variable' : `${done.length} variables`;
   showDone(session, `Set ${count}. The next run of a workflow finds them.`, done);
+}
+
+/** The API names a variable by its place in the request; the author of the file knows its line. */
+function throwWithLine(
+  error: unknown,
+  file: string,
+  batch: readonly { name: string; line: number }[],
+): never {
+  if (!(error instanceof CliError)) throw error;
+  const { reason, hint, code, details } = error;
+  const message = error.message.replace(
+    /^variables[[.](\d+)\]?\.(\w+)/,
+    (found, index: string, field: string) => {
+      const variable = batch[Number(index)];
+      return variable === undefined ? found : `${file}, line ${variable.line}: ${variable.name}: ${field}`;
+    },
+  );
+  throw new CliError(reason, message, {
+    hint,
+    details,
+    cause: error,
+    ...(code === undefined ? {} : { code }),
+  });
 }

@@ -101,10 +101,15 @@ async function describe(session: Session, _options: CommandOptions, id = ''): Pr
       idColumn(),
       column('DISABLED', 'disabled'),
       column('COMPONENT', (step) => step.component_key ?? 'code'),
-      column('PROPS', (step) => step.configured_props_json ?? step.params_json),
+      column('PROPS', propsText),
     ],
     'No steps.',
   );
+}
+
+/** Code steps without props have none to show. */
+function propsText({ configured_props_json: props }: WorkflowStep): string | null {
+  return props === '{}' ? null : props;
 }
 
 function whereOrWhen(trigger: WorkflowTrigger): string | null {
@@ -222,5 +227,10 @@ async function readDefinition(session: Session, file: string): Promise<ApiObject
   const definition = await readJsonFile(session, file, '--file');
   if (!isObject(definition))
     throw usageError(`--file ${file}: expected a JSON object with steps, triggers and settings`);
+  const { name, settings } = definition;
+  if (name !== undefined && (!isObject(settings) || settings.name === undefined))
+    session.terminal.note(
+      `--file ${file}: name is not used; the name of a workflow is settings.name, or --name`,
+    );
   return definition;
 }

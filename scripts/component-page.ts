@@ -53,7 +53,11 @@ export function componentPage(components: readonly Component[], notice: string):
 function componentSection({ key, name, type, version, description, props }: Component): string[] {
   const shown = Object.entries(props).flatMap(([prop, given]) => {
     const definition = resolved(given);
-    return /^\$\.service\.|^app$|^alert$/.test(definition.type) ? [] : [propRow(prop, definition)];
+    // An app without a description of its own is there for its methods, and has no account.
+    const isHidden =
+      /^\$\.service\.|^alert$/.test(definition.type) ||
+      (definition.type === 'app' && definition.description === undefined);
+    return isHidden ? [] : [propRow(prop, definition)];
   });
   const table = ['| prop | type | default | meaning |', '| --- | --- | --- | --- |', ...shown, ''];
   return [

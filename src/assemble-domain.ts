@@ -192,7 +192,7 @@ export async function assembleDomain(platform: Platform, parts: RunningParts) {
   const toObjects = createGuardedDispatcher({ policy: egress.objectStoragePolicy, ...egress.trust });
   parts.add('object storage', () => toObjects.destroy());
   const runSends = new RunSends({
-    ...{ store, node, clock, bus, router, mail },
+    ...{ store, node, clock, bus, router, outcomes, mail },
     http: { dispatcher: receivers, version },
     objects:
       settings.s3AccessKey === ''

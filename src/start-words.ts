@@ -45,9 +45,8 @@ export function welcome(
   { address, firstStart }: Pick<StartedService, 'address' | 'firstStart'>,
   { hasApi }: { hasApi: boolean },
 ): string {
-  const lines = [''];
-  if (hasApi) lines.push('  Open the address in a browser. The manual is at /docs there.', '');
-  lines.push(`  Millrace is running at ${address}`);
+  const lines = ['', `  Millrace is running at ${address}`];
+  if (hasApi) lines.push('  Open this address in a browser. The manual is at /docs there.');
   if (firstStart !== undefined) {
     lines.push('', `  Your API key (shown once, also in ${firstStart.keyFile}):`, `  ${firstStart.apiKey}`);
   }

@@ -144,7 +144,7 @@ test('a response is saved to a file as it is, and sent again from there', async 
 
 test('a refused request is an error, with the response among the exports and without the query', async () => {
   const { error, exports } = await request('http-get-request', { url: `${server.url}/missing?key=canary` });
-  assert.equal(error?.message, 'Request failed with status code 404');
+  assert.equal(error?.message, 'Request failed with status code 404: {"why":"gone"}');
   assert.deepEqual((exports.response as { data: unknown }).data, { why: 'gone' });
   assert.equal(exports.$summary, `GET ${server.url}/missing: 404 Not Found`);
 });
@@ -174,7 +174,7 @@ test('http-return-http-response responds with status, headers and a body of text
   });
   assert.deepEqual([text.reply?.status, text.reply?.body], [202, '<a/>']);
   assert.match(JSON.stringify(text.reply?.headers), /application\/xml/);
-  assert.equal(text.exports.$summary, 'Responded with status 202');
+  assert.equal(text.exports.$summary, 'Response with status 202, if the caller still waits');
   const json = await actions.run('http-return-http-response', { resBody: { photos: [1] } });
   assert.deepEqual([json.reply?.status, json.reply?.body], [200, '{"photos":[1]}']);
   for (const resStatusCode of ['abc', 100, 600, 200.5]) {

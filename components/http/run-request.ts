@@ -9,6 +9,9 @@ interface HttpResponse {
   data: unknown;
 }
 
+/** Maximum characters of a response in the message of the error about it. */
+const reasonCharactersMax = 300;
+
 /** `this` of the actions that send a request. */
 export interface RequestAction {
   httpRequest: {
@@ -54,12 +57,22 @@ export async function runRequest(action: RequestAction, $: Step): Promise<unknow
     if (refused !== undefined) {
       $.export('response', { ...headOf(refused), data: refused.data });
       $.export('$summary', `${describeRequest(httpRequest)}: ${statusOf(refused)}`);
+      addReason(error as Error, refused.data);
     }
     throw error;
   }
   $.export('response', headOf(response));
   $.export('$summary', `${describeRequest(httpRequest)}: ${statusOf(response)}`);
   return isSaved ? save(response, saveTo) : response.data;
+}
+
+/** Services say in the body why they refuse a request. */
+function addReason(error: Error, data: unknown): void {
+  const text = (typeof data === 'string' ? data : (JSON.stringify(data) ?? '')).trim();
+  if (text === '' || Buffer.isBuffer(data)) return;
+  const { message, stack } = error;
+  error.message = `${message}: ${text.slice(0, reasonCharactersMax)}`;
+  if (stack !== undefined) error.stack = stack.replace(message, () => error.message);
 }
 
 function headOf({ status, statusText, headers }: HttpResponse) {

@@ -68,7 +68,7 @@ export function limitConnections(server: Server, options: ConnectionLimitOptions
   });
 }
 
-/** Who has one IPv6 address has its network of 64 bits. */
+/** An IPv6 address counts as its network of 64 bits: a caller that has one has all of them. */
 function callerAddress(address: string): string {
   if (!isIPv6(address)) return address;
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];

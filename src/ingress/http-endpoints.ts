@@ -55,6 +55,8 @@ declare module 'fastify' {
   }
 }
 
+/** On each answer of a workflow that a request has started. The id is of use only with the rights to read the run. */
+const runIdHeader = 'x-millrace-run-id';
 const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const;
 /** The content types that Fastify sees; only bodies of the second kind are not read into memory. */
 const anyType = 'application/octet-stream';
@@ -141,7 +143,7 @@ async function answerRequest(
   const received = await endpointRequest(options, request, `/in/${key}`);
   const event = await eventOf(options, endpoint, { received, request, digest: undefined });
   await requireStillThere(options, key);
-  const answer = await take(options, endpoint, { received, event, key: undefined });
+  const answer = await take(options, endpoint, { received, event, key: undefined, reply });
   return sendAnswer(reply, endpoint, must(answer, 'a request without a key is the first one'));
 }
 
@@ -166,7 +168,7 @@ async function answerOnce(
   await requireStillThere(options, address);
   const requestDigest = digest.digest('base64url');
   const key = { id: keyId, ownerId: endpoint.ownerId, subjectId: subjectOf(endpoint), requestDigest };
-  const answer = await take(options, endpoint, { received, event, key });
+  const answer = await take(options, endpoint, { received, event, key, reply });
   if (answer !== undefined) return sendAnswer(reply, endpoint, answer);
   // The first request with this key came a moment before.
   const first = await answers.find(keyId);
@@ -186,13 +188,23 @@ async function requireStillThere({ directory }: IngressOptions, key: string): Pr
 async function take(
   options: IngressOptions,
   endpoint: Endpoint,
-  { received, event, key }: { received: EndpointRequest; event: string; key: RequestKey | undefined },
+  {
+    received,
+    event,
+    key,
+    reply,
+  }: { received: EndpointRequest; event: string; key: RequestKey | undefined; reply: FastifyReply },
 ): Promise<EndpointAnswer | undefined> {
   let answer: EndpointAnswer | undefined;
   try {
     answer = await (endpoint.kind === 'source'
       ? takeBySource(options, endpoint, { event, key, isPrivate: isControlled(received, 'x-pd-nostore') })
-      : takeByWorkflow(options, endpoint, { request: received, event, key }));
+      : takeByWorkflow(options, endpoint, {
+          request: received,
+          event,
+          key,
+          onRun: (runId) => reply.header(runIdHeader, runId),
+        }));
   } catch (error) {
     if (error instanceof UnavailableError && (await options.directory.isRemoved(endpoint)))
       throw endpointRemoved(endpoint.kind);

@@ -49,7 +49,18 @@ function sha256(text: string): Buffer {
 export async function takeByWorkflow(
   { starter, answers }: { starter: WorkflowStarter; answers: Pick<KeptAnswers, 'record'> },
   endpoint: WorkflowEndpoint,
-  { request, event, key }: { request: EndpointRequest; event: string; key: RequestKey | undefined },
+  {
+    request,
+    event,
+    key,
+    onRun,
+  }: {
+    request: EndpointRequest;
+    event: string;
+    key: RequestKey | undefined;
+    /** Gets the id of the run before its answer is sent. */
+    onRun: (runId: string) => void;
+  },
 ): Promise<EndpointAnswer | undefined> {
   const trigger: RunTrigger = {
     workflowId: endpoint.workflowId,
@@ -67,10 +78,12 @@ export async function takeByWorkflow(
     return repeated ? undefined : { kind: 'accepted' };
   }
   if (!endpoint.customResponse) {
-    const { repeated } = await starter.start(trigger, key);
+    const { repeated, runId } = await starter.start(trigger, key);
+    if (!repeated) onRun(runId);
     return repeated ? undefined : { kind: 'accepted' };
   }
   const answer = await starter.startAndAwait(trigger, key);
+  if (answer !== undefined) onRun(answer.runId);
   if (answer !== undefined && key !== undefined)
     await answers.record({ ...key, jobId: answer.runId }, answer, { isPrivate: trigger.noStore === true });
   return answer;

@@ -12,6 +12,7 @@ import { recordUse } from '#components/component-use-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
+import { nearestName } from '#lib/nearest-name.ts';
 import { bytesText } from '#lib/units.ts';
 import type { Runner } from '#runner/runner.ts';
 import type { Store } from '#storage/store.ts';
@@ -124,9 +125,19 @@ export class ComponentResolver {
       : ((await findComponentByKey(this.#store.read, keyOrId, owner.readableOwners)) ??
         (await this.findInRegistry(keyOrId)));
     if (component === undefined || !owners.includes(component.owner_id)) {
-      throw noComponent(keyOrId);
+      throw keyOrId.startsWith('sc_') ? noComponent(keyOrId) : await this.#unknownKey(keyOrId);
     }
     return component;
+  }
+
+  /** Most keys are those of packages, which an admin adds. */
+  async #unknownKey(key: string): Promise<CallerError> {
+    const nearest = nearestName(await this.#registry.keys(), key);
+    const hint =
+      nearest === undefined
+        ? `a package may have it: millrace registry add @pipedream/${key.split('-')[0] ?? ''}`
+        : `did you mean ${JSON.stringify(nearest)}?`;
+    return noComponent(key, `: ${hint}`);
   }
 
   /**
@@ -324,8 +335,8 @@ export class ComponentResolver {
   }
 }
 
-function noComponent(id: string): CallerError {
-  return new CallerError('not_found', `there is no component ${JSON.stringify(id)}`, { id });
+function noComponent(id: string, hint = ''): CallerError {
+  return new CallerError('not_found', `there is no component ${JSON.stringify(id)}${hint}`, { id });
 }
 
 interface KnownComponent {

@@ -24,7 +24,7 @@ describe('a data folder', { skip: process.platform === 'win32' && 'no modes on W
     const { lines, logger } = collecting();
     makePrivate(folder.path, logger);
     assert.deepEqual([await modeOf(folder.path), await modeOf(store)], ['700', '600']);
-    assert.deepEqual(lines, ['data-folder.closed', 'data-folder.closed']);
+    assert.deepEqual(lines, ['data-folder.restricted', 'data-folder.restricted']);
     makePrivate(folder.path, logger);
     assert.equal(lines.length, 2);
   });
@@ -39,6 +39,6 @@ describe('a data folder', { skip: process.platform === 'win32' && 'no modes on W
     const { lines, logger } = collecting();
     makePrivate(folder.path, logger);
     assert.deepEqual([await modeOf(folder.path), await modeOf(store)], ['755', '600']);
-    assert.deepEqual(lines, ['data-folder.left-open', 'data-folder.closed']);
+    assert.deepEqual(lines, ['data-folder.left-open', 'data-folder.restricted']);
   });
 });

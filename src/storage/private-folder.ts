@@ -12,7 +12,7 @@ const othersMay = 0o077;
 /**
  * Removes the permissions of other users of the machine on the data folder and on the files of the store. A folder that also contains
  * files of others keeps its mode, with a warning. Some disks do not keep modes: there is a warning for what stays open.
- * `data-folder.left-open`: other users may read the path, or pass through the folder. `data-folder.closed`: they could, until now.
+ * `data-folder.left-open`: other users may read the path, or pass through the folder. `data-folder.restricted`: they could, until now.
  */
 export function makePrivate(folder: string, logger: Logger): void {
   if (process.platform === 'win32') return;
@@ -38,7 +38,7 @@ function close(path: string, mode: number, logger: Logger): void {
   }
   if (isOpen(path))
     logger.warn({ path, mode: before, reason: 'the disk keeps no modes' }, 'data-folder.left-open');
-  else logger.info({ path, before, now: modeOf(path) }, 'data-folder.closed');
+  else logger.info({ path, before, now: modeOf(path) }, 'data-folder.restricted');
 }
 
 function isOpen(path: string): boolean {

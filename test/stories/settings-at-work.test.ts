@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { request } from 'node:http';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { text } from 'node:stream/consumers';
@@ -89,6 +90,7 @@ describe('a service with limits and addresses of its own', () => {
       MILLRACE_FILES_MAX_GB: '1',
       MILLRACE_RUNS_KEPT: '2',
       MILLRACE_STREAMS_PER_KEY: '2',
+      MILLRACE_CONNECTIONS_PER_ADDRESS: '100',
       MILLRACE_PROCESSES_MAX: '9',
       MILLRACE_PROCESSES_MEMORY: '1234',
       MILLRACE_AUDIT_DAYS: '2',
@@ -126,6 +128,20 @@ describe('a service with limits and addresses of its own', () => {
     const page = await fetch(here(connect_url));
     const cookie = page.headers.get('set-cookie') ?? '';
     assert.match(cookie, /; Path=\/connect; Max-Age=\d+; HttpOnly; SameSite=Lax; Secure$/);
+  });
+
+  test('MILLRACE_CONNECTIONS_PER_ADDRESS is how many connections one address may have', async () => {
+    const { hostname, port } = new URL(service.url);
+    const sockets = Array.from({ length: 110 }, () =>
+      connect({ port: Number(port), host: hostname, localAddress: '127.0.0.2' }).on('error', () => undefined),
+    );
+    let closed = 0;
+    for (const socket of sockets) socket.resume().once('close', () => (closed += 1));
+    try {
+      await waitFor(() => closed === 10, { what: 'ten connections to be refused' });
+    } finally {
+      for (const socket of sockets) socket.destroy();
+    }
   });
 
   test('MILLRACE_SESSION_HOURS is how long a session lasts', async () => {

@@ -75,6 +75,26 @@ forEachSharedService((fixture) => {
     assert.deepEqual([sends[1].result.status, sends[1].result.body], [418, 'so be it']);
     assert.match(sends[2].result.error, /MILLRACE_SMTP_URL/);
     assert.match(sends[3].result.error, /MILLRACE_S3_ACCESS_KEY/);
+    const [listed] = (await service.api('GET', `/v1/workflows/${workflow.id}/runs`)).body.data;
+    assert.deepEqual([listed.state, listed.failed_sends], ['succeeded', 3]);
+    assert.equal((await service.api('GET', `/v1/runs/${id}`)).body.data.failed_sends, 3);
+    const { health } = (await service.api('GET', `/v1/workflows/${workflow.id}`)).body.data;
+    assert.deepEqual([health.state, health.failures], ['failing', 3]);
+    assert.match(health.reason, /^a run ended, but what it sends failed: (?:http|email|s3): /);
+  });
+
+  test('a workflow whose only send fails is at no time healthy', async () => {
+    const { service } = fixture;
+    const workflow = await service.createWorkflow({
+      steps: [{ namespace: 'send', code: cell(`$.send.email({ subject: 'Hello', text: 'World' });`) }],
+      triggers: [{ type: 'http' }],
+    });
+    const health = async () => (await service.api('GET', `/v1/workflows/${workflow.id}`)).body.data.health;
+    for (const failures of [1, 2]) {
+      await start(workflow.triggers[0].endpoint_url, {});
+      await waitFor(async () => (await health()).failures === failures);
+      assert.match((await health()).reason, /email: no mail server is set/);
+    }
   });
 
   test('$.send.sse reaches every page that reads the stream of the workflow: what is kept first, then live', async () => {

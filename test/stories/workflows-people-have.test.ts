@@ -665,7 +665,7 @@ forEachSharedService((fixture) => {
     assert.deepEqual([status, body.code], [400, 'invalid_prop']);
     assert.equal(
       body.error,
-      'steps[0].props.dataStore: there is no data store "ds_old", expected the id of a data store (ds_…), or no value for the data store named default',
+      'steps[0].props.dataStore: there is no data store "ds_old", expected the id (ds_…) or the name of a data store, or no value for the data store named default; GET /v1/users/me/data_stores and /v1/workspaces/{id}/data_stores list them',
     );
   });
 

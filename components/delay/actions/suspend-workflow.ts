@@ -6,7 +6,7 @@ export default {
   name: 'Wait for a request',
   version: '0.0.1',
   description:
-    'Waits for a request to its resume URL, and cancels the run if none comes in time. The next steps read the request as `$resume_data` of this step. Example: 24 `Hours` for an approval',
+    'Waits for a request to its resume URL, and cancels the run if none comes in time. The next steps read the request as `$resume_data` of this step. A caller who waits for a response is answered before. Example: 24 `Hours` for an approval',
   type: 'action',
   props: {
     delayDurationValue: {

@@ -6,7 +6,7 @@ export default {
   name: 'Wait until a time',
   version: '0.0.1',
   description:
-    'Waits until a date and time, at most a year ahead, before the next step. A time that has passed does not wait. Example: `2027-01-31T09:00:00` in `Europe/Berlin`',
+    'Waits until a date and time, at most a year ahead, before the next step. A time that has passed does not wait. A caller who waits for a response is answered before. Example: `2027-01-31T09:00:00` in `Europe/Berlin`',
   type: 'action',
   props: {
     until: {

@@ -6,7 +6,7 @@ export default {
   name: 'Wait for a duration',
   version: '0.0.1',
   description:
-    'Waits for a duration, up to a year, before the next step. Returns URLs that end the wait early or cancel the run. Example: 3 `Days` before a reminder is sent',
+    'Waits for a duration, up to a year, before the next step. Returns URLs that end the wait early or cancel the run. A caller who waits for a response is answered before. Example: 3 `Days` before a reminder is sent',
   type: 'action',
   props: {
     delayDurationValue: {

@@ -13,7 +13,7 @@ export default {
   name: 'Respond to the HTTP request',
   version: '0.0.1',
   description:
-    'Returns an HTTP response to the request that started the workflow. The HTTP trigger needs a custom response. Example: status 200 and the body `{"photos": "{{steps.get_photos.$return_value}}"}`',
+    'Returns an HTTP response to the request that started the workflow. The HTTP trigger needs a custom response, and a delay before this step answers the caller without it. Example: status 200 and the body `{"photos": "{{steps.get_photos.$return_value}}"}`',
   type: 'action',
   props: {
     resStatusCode: {
@@ -45,7 +45,7 @@ export default {
         `resStatusCode: found ${shown(resStatusCode)}, expected an integer from 200 to 599`,
       );
     await $.respond({ status, headers, ...(body === undefined ? {} : { body }) });
-    $.export('$summary', `Responded with status ${status}`);
+    $.export('$summary', `Response with status ${status}, if the caller still waits`);
     return { status, headers, body: body ?? null };
   },
 };

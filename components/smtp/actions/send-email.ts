@@ -35,7 +35,13 @@ export default {
     'Sends an email through your mail server, with an account of SMTP or with host, user and password. Example: from `Shop <shop@example.com>` to `["ada@example.com"]` by `smtp.example.com`',
   type: 'action',
   props: {
-    smtp: { type: 'app', app: smtp.app, optional: true },
+    smtp: {
+      type: 'app',
+      app: smtp.app,
+      label: 'Account',
+      description: 'An account of SMTP, as `{"authProvisionId": "apn_…"}`. Without it `host` is needed',
+      optional: true,
+    },
     from: {
       type: 'string',
       label: 'From',

@@ -39,7 +39,7 @@ export function Home() {
       {overview.data === undefined && overview.error === null && <Loading />}
       {overview.data !== undefined && (
         <>
-          {total === 0 && <FirstSteps ownerId={ownerId} />}
+          {total === 0 && hasNone(overview.data.health.workflows) && <FirstSteps ownerId={ownerId} />}
           <section className="card" aria-labelledby="attention">
             <h2 id="attention">Needs attention</h2>
             <Attention overview={overview.data} />
@@ -53,6 +53,11 @@ export function Home() {
       )}
     </PageFrame>
   );
+}
+
+/** No workflow is in any state. */
+function hasNone(counts: Overview['health']['workflows']): boolean {
+  return Object.values(counts).every((count) => count === 0);
 }
 
 function FirstSteps({ ownerId }: { ownerId: string }) {

@@ -103,6 +103,11 @@ function RunRow({ run, now, longestMs }: { run: Run; now: number; longestMs: num
             by {triggerName(run.source_type)}
             {run.replay_of !== null && ', again'}
           </span>
+          {run.failed_sends > 0 && (
+            <span className="state bad">
+              {run.failed_sends === 1 ? '1 send failed' : `${run.failed_sends} sends failed`}
+            </span>
+          )}
         </span>
         <bdi className="cut muted">{whatOf(run)}</bdi>
       </span>

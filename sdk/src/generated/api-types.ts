@@ -933,6 +933,8 @@ export interface RunDetail {
     ts: string;
   } | null;
   reason: string | null;
+  /** How many of its sends failed; they are made after its end (integer) */
+  failed_sends: number;
   /** ISO 8601 */
   created_at: string;
   /** ISO 8601 */
@@ -1037,6 +1039,8 @@ export interface Run {
     ts: string;
   } | null;
   reason: string | null;
+  /** How many of its sends failed; they are made after its end (integer) */
+  failed_sends: number;
   /** ISO 8601 */
   created_at: string;
   /** ISO 8601 */

@@ -26,6 +26,7 @@ import type { RunError } from '#workflows/runs/run-events.ts';
 import type { StepError } from '#workflows/runs/run-step.ts';
 import { findRun, type ListedRun, pageOfRuns, sendsOfRun, shownStepsOf } from '#workflows/runs/run-store.ts';
 import type { StepTrier } from '#workflows/runs/try-step.ts';
+import { failedSendsOf } from '#workflows/sends/send-store.ts';
 import { sinceDescription, timesOf, untilDescription } from './run-times.ts';
 import { GivenStep } from './workflow-shapes.ts';
 
@@ -59,6 +60,7 @@ const runFields = {
   ]),
   error: Type.Union([ErrorShape, Type.Null()]),
   reason: Type.Union([Type.String(), Type.Null()]),
+  failed_sends: Type.Integer({ description: 'How many of its sends failed; they are made after its end' }),
   created_at: Type.String({ description: 'ISO 8601' }),
   started_at: Time,
   ended_at: Time,
@@ -210,7 +212,12 @@ export function runRoutes(app: App, { store, runManager, stepTrier }: RunRouteOp
         ...timesOf(since, until),
       };
       const page = await pageOfRuns(store.read, filter, pageRequest(request));
-      return pageResponse(selectFields(request, page.rows.map(runView)), {
+      const failedSends = await failedSendsOf(
+        store.read,
+        page.rows.map((run) => run.id),
+      );
+      const runs = page.rows.map((run) => runView(run, failedSends.get(run.id)));
+      return pageResponse(selectFields(request, runs), {
         totalCount: page.totalCount,
         cursorOf: (_run, index) => encodeCursor(page.rows[index]?.id ?? ''),
       });
@@ -242,7 +249,7 @@ export function runRoutes(app: App, { store, runManager, stepTrier }: RunRouteOp
       const { steps, left_out } = await shownStepsOf(store.read, run.id, request.query.iteration);
       const sends = await sendsOfRun(store.read, run.id);
       const detail = {
-        ...runView(run),
+        ...runView(run, sends.filter(({ state }) => state === 'failed').length),
         event: stored(run.event),
         queue: placeView(await placeOfRun(store.read, run.id)),
         steps: steps.map(stepView),
@@ -268,7 +275,8 @@ export function runRoutes(app: App, { store, runManager, stepTrier }: RunRouteOp
       const run = await findOwn(request, 'write');
       await runManager.cancel(run, 'cancelled by a person');
       const ended = await findOwn(request, 'read');
-      return { data: selectFields(request, runView(ended)) };
+      const failedSends = await failedSendsOf(store.read, [ended.id]);
+      return { data: selectFields(request, runView(ended, failedSends.get(ended.id))) };
     },
   );
 
@@ -406,7 +414,7 @@ async function eventOfTest(
   return JSON.parse(found.event) as unknown;
 }
 
-function runView(run: ListedRun | RunTable): Static<typeof Run> {
+function runView(run: ListedRun | RunTable, failedSends = 0): Static<typeof Run> {
   return {
     id: run.id,
     workflow_id: run.workflow_id,
@@ -423,6 +431,7 @@ function runView(run: ListedRun | RunTable): Static<typeof Run> {
         : { kind: run.wait_kind, until: new Date(run.wait_until_ms).toISOString() },
     error: run.error === null ? null : errorView(JSON.parse(run.error) as RunError),
     reason: run.reason,
+    failed_sends: failedSends,
     created_at: new Date(run.created_at_ms).toISOString(),
     started_at: time(run.started_at_ms),
     ended_at: time(run.ended_at_ms),

@@ -99,7 +99,7 @@ export function evaluateExpression(expression: string, path: string, scope: Expr
   const parts = partsOf(`${opening}${expression}${closing}`);
   const [part] = parts;
   if (parts.length !== 1 || part === undefined || typeof part === 'string')
-    throw failure(path, expression, new SyntaxError('this is no single expression'));
+    throw invalid(path, expression, new SyntaxError('this is no single expression'));
   return evaluatePart(part, path, scope);
 }
 
@@ -122,7 +122,7 @@ function asText(value: unknown): string {
 
 function evaluatePart(part: Exclude<Part, string>, path: string, scope: ExpressionScope): unknown {
   const { text, run } = part;
-  if (run === undefined) throw failure(path, text, part.error);
+  if (run === undefined) throw invalid(path, text, part.error);
   const unset = new Set<string>();
   try {
     const value = observeUnset(
@@ -146,13 +146,30 @@ function testsVariable(expression: string, name: string): boolean {
 }
 
 function failure(path: string, expression: string, cause: unknown, note = ''): ExpressionError {
-  const shown =
-    expression.length > shownCharactersMax ? `${expression.slice(0, shownCharactersMax)}…` : expression;
-  const said =
-    typeof cause === 'object' && cause !== null && 'message' in cause
-      ? String(cause.message)
-      : `thrown: ${String(cause)}`;
-  return new ExpressionError(`prop ${path}: the expression {{${shown}}} failed: ${said}${note}`, { cause });
+  return new ExpressionError(
+    `prop ${path}: the expression {{${shownExpression(expression)}}} failed: ${messageOf(cause)}${note}`,
+    { cause },
+  );
+}
+
+/** The compiler may name the parenthesis that follows the expression, which its author has not written. */
+function invalid(path: string, expression: string, cause: unknown): ExpressionError {
+  const message = messageOf(cause);
+  const why = message === "Unexpected token ')'" && !expression.includes(')') ? 'it ends too early' : message;
+  return new ExpressionError(
+    `prop ${path}: the expression {{${shownExpression(expression)}}} is not valid JavaScript: ${why}`,
+    { cause },
+  );
+}
+
+function shownExpression(expression: string): string {
+  return expression.length > shownCharactersMax ? `${expression.slice(0, shownCharactersMax)}…` : expression;
+}
+
+function messageOf(cause: unknown): string {
+  return typeof cause === 'object' && cause !== null && 'message' in cause
+    ? String(cause.message)
+    : `thrown: ${String(cause)}`;
 }
 
 /** The index after the `}}` of the expression whose `{{` is at `at`; undefined when no `}}` follows. */

@@ -181,7 +181,7 @@ describe('execute() of an http_request prop', () => {
     await assert.rejects(post({ mode: 'file', file: folder.path }), /is not a file/);
     await assert.rejects(
       post({ mode: 'file' }),
-      /this\.httpRequest: body\.file: expected the path of a file, found nothing/,
+      /httpRequest: body\.file: expected the path of a file, found nothing/,
     );
   });
 
@@ -226,7 +226,10 @@ describe('execute() of an http_request prop', () => {
       message: `connect ECONNREFUSED 127.0.0.1:${port}`,
       code: 'ECONNREFUSED',
     });
-    await assert.rejects(execute({}), { message: 'this.httpRequest: the request has no url' });
+    await assert.rejects(execute({}), { message: 'httpRequest: the request has no url' });
+    await assert.rejects(execute({ url: 'ftp://example.com' }), {
+      message: 'httpRequest: found a url that begins with ftp:, expected http: or https:',
+    });
     await assert.rejects(execute({ url: 'nowhere' }), /"nowhere" is not a url, expected one such as https:/);
     await assert.rejects(execute({ url: origin, headers: 'a' }), /headers is a list of names and values/);
   });

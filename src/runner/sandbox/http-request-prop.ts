@@ -54,7 +54,7 @@ export function makeHttpRequest(
   const config: Loose = { ...asObject(defaults), ...asObject(value) };
   return {
     ...config,
-    execute: (options) => execute(`this.${name}`, { ...config, ...options } as RequestConfig),
+    execute: (options) => execute(name, { ...config, ...options } as RequestConfig),
   };
 }
 
@@ -109,6 +109,8 @@ function urlOf(where: string, config: RequestConfig): URL {
       `${where}: ${JSON.stringify(text.slice(0, 200))} is not a url, expected one such as https://example.com/orders`,
     );
   const url = new URL(text);
+  if (url.protocol !== 'http:' && url.protocol !== 'https:')
+    throw new Error(`${where}: found a url that begins with ${url.protocol}, expected http: or https:`);
   for (const [name, value] of pairs(where, 'params', config.params))
     url.searchParams.append(name, textOf(value));
   return url;

@@ -16,7 +16,7 @@ import { type DeploymentContext, stringsIn } from '#sources/deployment.ts';
 import { accountProps, maskedSecret, undefinedProps } from '#sources/source-props.ts';
 import type { Db } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
-import { findDataStore } from '#user-data/data-stores/data-store-store.ts';
+import { findDataStore, findDataStoreByName } from '#user-data/data-stores/data-store-store.ts';
 import { makeRedactor } from '#vault/redact.ts';
 import { definitionsOfStep, loadStep, type OpenedStep } from './load-step.ts';
 import type { StepDefinition } from './workflow-definition.ts';
@@ -90,8 +90,8 @@ export class StepConfigurer {
     refuseInterfaces(definitions);
     const checked = validateProps(definitions, values, { unknown: 'refuse', expressions });
     const accounts = await this.#accountsIn(subject, definitions, checked);
-    await checkDataStores(this.#db, definitions, checked, subject.ownerId);
-    return { dynamicProps, definitions, values: checked, accounts };
+    const withStores = await withDataStoreIds(this.#db, definitions, checked, subject.ownerId);
+    return { dynamicProps, definitions, values: withStores, accounts };
   }
 
   /** `usedBy`: the step or trigger that gets the credentials now; null: none, the call only proves that all of them exist and can be opened. */
@@ -168,24 +168,37 @@ function refuseInterfaces(definitions: readonly PropDefinition[]): void {
   );
 }
 
-/** Steps use data stores of their own owner. Throws `invalid_prop` for any other. */
-async function checkDataStores(
+/**
+ * The values with the ids of data stores: a data store may be named, and names are unique among those of an owner. Steps use data stores of
+ * their own owner. Throws `invalid_prop` for any other.
+ */
+async function withDataStoreIds(
   db: Db,
   definitions: readonly PropDefinition[],
   values: ConfiguredProps,
   ownerId: string,
-): Promise<void> {
+): Promise<ConfiguredProps> {
+  const changed = { ...values };
   for (const { name, type } of definitions) {
     const value = values[name];
     if (type !== 'data_store' || value === undefined || value === null) continue;
-    const id = isRecord(value) ? value.id : value;
-    const expected = 'expected the id of a data store (ds_…), or no value for the data store named default';
-    if (typeof id !== 'string')
+    const given = isRecord(value) ? value.id : value;
+    const expected =
+      'expected the id (ds_…) or the name of a data store, or no value for the data store named default';
+    if (typeof given !== 'string')
       throw propError(name, `found ${JSON.stringify(value).slice(0, 60)}, ${expected}`);
-    const found = await findDataStore(db, id);
-    if (found?.owner_id !== ownerId)
-      throw propError(name, `there is no data store ${JSON.stringify(id)}, ${expected}`);
+    const found = await findDataStore(db, given);
+    if (found?.owner_id === ownerId) continue;
+    const named =
+      isRecord(value) || given.includes('\0') ? undefined : await findDataStoreByName(db, ownerId, given);
+    if (named === undefined)
+      throw propError(
+        name,
+        `there is no data store ${JSON.stringify(given)}, ${expected}; GET /v1/users/me/data_stores and /v1/workspaces/{id}/data_stores list them`,
+      );
+    changed[name] = named.id;
   }
+  return changed;
 }
 
 /** For values of a new object: there is no stored value that a mask could keep. */

@@ -67,7 +67,7 @@ export class RunRepeater {
     if (unknown !== undefined)
       throw new CallerError(
         'invalid_parameter',
-        `steps.${unknown}: expected exports of steps that do not run again (${kept.map(({ namespace }) => namespace).join(', ') || 'there are none'})`,
+        `steps.${unknown}: expected exports of steps that do not run again (${kept.map(({ namespace }) => namespace).join(', ') || 'there are none'}); a step that failed, and those after it, run again`,
         { parameter: `steps.${unknown}` },
       );
     const block = steps.find((step) => Object.hasOwn(exports, step.namespace) && isBlockWithSteps(step));

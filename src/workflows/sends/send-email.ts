@@ -78,7 +78,9 @@ export async function sendEmail(
   to: () => Promise<string>,
 ): Promise<SendOutcome> {
   if (server === undefined)
-    throw new SendError('no mail server is set: MILLRACE_SMTP_URL, MILLRACE_EMAIL_FROM');
+    throw new SendError(
+      'no mail server is set: the operator sets MILLRACE_SMTP_URL and MILLRACE_EMAIL_FROM; smtp-send-email sends by an own one',
+    );
   const argument = sendArgument(send.payload);
   const text = optionalText(argument, 'text');
   const html = optionalText(argument, 'html');

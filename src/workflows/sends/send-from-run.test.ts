@@ -9,6 +9,8 @@ import { createGuardedDispatcher, type GuardedDispatcher } from '#egress/guarded
 import type { StoredEvent } from '#events/event.ts';
 import { EventBus } from '#events/event-bus.ts';
 import { insertEmitter } from '#events/event-store.ts';
+import { healthOf } from '#health/health-store.ts';
+import { OutcomeRecorder } from '#health/outcome-store.ts';
 import { insertNewJobs, jobRow, type LeasedJob } from '#jobs/job-store.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { StepSend } from '#runner/call-outcome.ts';
@@ -140,7 +142,14 @@ forEachStore((fixture) => {
     bus.observe((events) => published.push(...events));
     const clock = new TestClock(nowMs);
     const sends = new RunSends({
-      ...{ store, node, clock, bus, router: noSubscribers },
+      ...{
+        store,
+        node,
+        clock,
+        bus,
+        router: noSubscribers,
+        outcomes: new OutcomeRecorder(store, () => false),
+      },
       http: { dispatcher, version: '1.2.3', timeoutMs: 300 },
       mail,
       objects: {
@@ -238,6 +247,39 @@ forEachStore((fixture) => {
     assert.match(String(gone.result.error), /ECONNREFUSED/);
   });
 
+  test('the workflow fails with the reason of a send, and succeeds once all sends of a run were made', async () => {
+    const { store, sends, queue } = await setUp({ mail: undefined });
+    await insertWorkflow('o_1', 'u_1');
+    const health = async () => (await healthOf(store.read, 'workflow', ['p_1'], nowMs)).get('p_1');
+    const get = (path: string) => ['http', { method: 'GET', url: `${receiver.url}${path}` }] as const;
+    const sendAll = async (...asked: (readonly [StepSend['kind'], unknown])[]) => {
+      await store.transaction(async (tx) => {
+        await tx.deleteFrom('run_sends').execute();
+        await tx.deleteFrom('jobs').execute();
+      });
+      for (const job of await queue(
+        ...asked.map(([kind, payload]): [StepSend['kind'], unknown] => [kind, payload]),
+      ))
+        await sends.run(job, never);
+      return health();
+    };
+    assert.equal((await health())?.state, 'untested');
+    const failing = await sendAll(get('/a'), ['email', { subject: 'x' }], get('/b'));
+    assert.deepEqual([failing?.state, failing?.failures], ['failing', 1]);
+    assert.match(
+      failing?.reason ?? '',
+      /what it sends failed: email: no mail server is set: .*MILLRACE_SMTP_URL/,
+    );
+    const again = await sendAll(['sse', { payload: 1 }], get('/c'));
+    assert.deepEqual([again?.state, again?.failures], ['failing', 2]);
+    assert.equal((await sendAll(get('/d'), get('/e')))?.state, 'healthy');
+    receiver.answerAlways({ status: 418 });
+    assert.match((await sendAll(get('/f')))?.reason ?? '', /http: answered 418/);
+    await store.transaction((tx) => tx.updateTable('runs').set({ state: 'failed' }).execute());
+    receiver.answerAlways({});
+    assert.equal((await sendAll(get('/g')))?.state, 'failing', 'the run itself has failed');
+  });
+
   test('headers and parameters that are no text are sent as JSON', async () => {
     const odd = { toString: 1, valueOf: null };
     const { send } = await setUp();
@@ -266,7 +308,7 @@ forEachStore((fixture) => {
       ['http', { method: 'GET' }, /^url: required/],
       ['http', { method: 'GET', url: 'ftp://example.com' }, /http: or https:/],
       ['http', 'text', /^the argument is not an object/],
-      ['email', { subject: 'x' }, /^no mail server is set: MILLRACE_SMTP_URL/],
+      ['email', { subject: 'x' }, /^no mail server is set: .*MILLRACE_SMTP_URL/],
       ['s3', { bucket: 'b', payload: 1 }, /^no object storage is set: MILLRACE_S3_ACCESS_KEY/],
       ['sse', { payload: 1 }, /^channel: required/],
       ['sse', { channel: 'a\nb', payload: 1 }, /^channel: expected one line/],

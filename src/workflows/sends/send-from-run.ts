@@ -1,5 +1,6 @@
 import type { EventRouter } from '#events/emit-event.ts';
 import type { EventBus } from '#events/event-bus.ts';
+import type { OutcomeRecorder } from '#health/outcome-store.ts';
 import type { JobPayloads } from '#jobs/job-kinds.ts';
 import type { JobHandler } from '#jobs/job-registry.ts';
 import { type LeasedJob, settleJobs } from '#jobs/job-store.ts';
@@ -20,7 +21,7 @@ import {
   addressOfUser,
   addressOfWorkflow,
   dropUnkept,
-  endRunSend,
+  endRunSends,
   findRunSend,
   lockQueuedSse,
   type SendEnd,
@@ -40,6 +41,8 @@ export interface SendOptions {
   clock: Clock;
   bus: EventBus;
   router: EventRouter;
+  /** Health of the workflows. */
+  outcomes: OutcomeRecorder;
   http: HttpSender;
   /** undefined: none is set, and what was to be sent there fails with that reason. */
   mail: MailServer | undefined;
@@ -48,7 +51,7 @@ export interface SendOptions {
 
 /**
  * Sends what runs left to be sent when they ended, each once; a crash between a send and its record sends it once more.
- * The outcome is in `run_sends`: a send that fails is not tried again, and never fails the run, which is over.
+ * The outcome is in `run_sends`: a send that fails is not tried again, and never fails the run, which is over. The health of the workflow has it.
  */
 export class RunSends implements JobHandler {
   readonly #options: SendOptions;
@@ -57,7 +60,7 @@ export class RunSends implements JobHandler {
 
   constructor(options: SendOptions) {
     this.#options = options;
-    this.#settle = settleSends(options.store, options.node);
+    this.#settle = settleSends(options.store, options.node, options.outcomes);
   }
 
   async run(job: LeasedJob, signal: AbortSignal): Promise<void> {
@@ -86,7 +89,7 @@ export class RunSends implements JobHandler {
     const { store, clock } = this.#options;
     const outcome: SendOutcome = { state: 'failed', result: { error: 'given up after several attempts' } };
     await store.transaction(async (tx) => {
-      await endRunSend(tx, { runId, number, outcome, nowMs: clock.now() });
+      await endRunSends(store, tx, [{ runId, number, outcome, nowMs: clock.now() }], this.#options.outcomes);
       await dropUnkept(tx, [runId]);
     });
   }
@@ -182,17 +185,18 @@ export class RunSends implements JobHandler {
 
   /** With all that the run sends to its stream: several jobs at the same moment would get them out of order. */
   async #storeSse(job: LeasedJob, runId: string): Promise<void> {
-    const { store, node, clock, bus, router } = this.#options;
+    const { store, node, clock, bus, router, outcomes } = this.#options;
     const nowMs = clock.now();
     const stored = await store.transaction(async (tx) => {
       const held = await settleJobs(store, tx, { node, jobs: [job] });
       if (!held.has(job.id)) return [];
       const sends = await lockQueuedSse(store, tx, runId);
       const done = await storeSse(store, tx, { sends, router, nowMs });
-      for (const [index, { number }] of sends.entries()) {
+      const ended = sends.flatMap(({ number }, index) => {
         const outcome = done.outcomes[index];
-        if (outcome !== undefined) await endRunSend(tx, { runId, number, outcome, nowMs });
-      }
+        return outcome === undefined ? [] : [{ runId, number, outcome, nowMs }];
+      });
+      await endRunSends(store, tx, ended, outcomes);
       await dropUnkept(tx, [runId]);
       return done.stored;
     });

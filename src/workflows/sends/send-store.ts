@@ -1,9 +1,10 @@
+import type { OutcomeRecorder } from '#health/outcome-store.ts';
 import { settleJobs } from '#jobs/job-store.ts';
-import type { Dialect } from '#storage/dialect.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { RunSendTable } from '#storage/tables/workflow-tables.ts';
 import type { SendOutcome } from './run-send.ts';
+import { type EndedSend, lockRunsOf, outcomesOfSends } from './send-health-store.ts';
 
 const columns = [
   'run_id',
@@ -44,10 +45,7 @@ export async function lockQueuedSse(
 }
 
 /** Records the outcome of a send that was not reported yet. */
-export async function endRunSend(
-  tx: Tx,
-  end: { runId: string; number: number; outcome: SendOutcome; nowMs: number },
-): Promise<void> {
+async function endRunSend(tx: Tx, end: EndedSend): Promise<void> {
   await tx
     .updateTable('run_sends')
     .set({
@@ -61,6 +59,35 @@ export async function endRunSend(
     .execute();
 }
 
+/** The same for several, with what they say about the health of their workflows. */
+export async function endRunSends(
+  store: Pick<Store, 'lockRows'>,
+  tx: Tx,
+  ended: readonly EndedSend[],
+  outcomes: OutcomeRecorder,
+): Promise<void> {
+  await lockRunsOf(
+    store,
+    tx,
+    ended.map(({ runId }) => runId),
+  );
+  for (const end of ended) await endRunSend(tx, end);
+  await outcomes.record(tx, await outcomesOfSends(tx, ended));
+}
+
+/** How many sends of each run failed; runs without are missing. */
+export async function failedSendsOf(db: Db, runIds: readonly string[]): Promise<Map<string, number>> {
+  if (runIds.length === 0) return new Map();
+  const rows = await db
+    .selectFrom('run_sends')
+    .select(({ fn }) => ['run_id', fn.countAll().as('count')])
+    .where('run_id', 'in', [...runIds])
+    .where('state', '=', 'failed')
+    .groupBy('run_id')
+    .execute();
+  return new Map(rows.map(({ run_id, count }) => [run_id, Number(count)]));
+}
+
 export interface SendEnd {
   job: { id: string; attempts: number };
   runId: string;
@@ -71,15 +98,19 @@ export interface SendEnd {
 }
 
 /** Ends sends together with their jobs, where this node still holds those. */
-export function settleSends(store: Dialect, node: string): BatchWrite<SendEnd, boolean> {
+export function settleSends(
+  store: Store,
+  node: string,
+  outcomes: OutcomeRecorder,
+): BatchWrite<SendEnd, boolean> {
   return {
     name: 'settle-sends',
     async run(tx, ends) {
       const held = await settleJobs(store, tx, { node, jobs: ends.map(({ job }) => job) });
-      for (const end of ends) {
-        const { outcome } = end;
-        if (outcome !== undefined && held.has(end.job.id)) await endRunSend(tx, { ...end, outcome });
-      }
+      const ended = ends.flatMap((end): EndedSend[] =>
+        end.outcome !== undefined && held.has(end.job.id) ? [{ ...end, outcome: end.outcome }] : [],
+      );
+      await endRunSends(store, tx, ended, outcomes);
       await dropUnkept(
         tx,
         ends.map(({ runId }) => runId),
