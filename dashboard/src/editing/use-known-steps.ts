@@ -1,7 +1,9 @@
 import { useMemo } from 'react';
 import type { RunDetail } from '#sdk';
 import { useRun, useRuns } from '~/api/workflow-queries.ts';
+import type { StepBefore } from './block-draft.ts';
 import type { KnownStep } from './code-context.ts';
+import type { PartDraft } from './step-draft.ts';
 
 /** The shape of an HTTP request, shown before the first one. */
 const firstRequest = {
@@ -30,14 +32,19 @@ export function useLastRun(workflowId: string | undefined): RunDetail | undefine
   return useRun(newest ?? '', newest !== undefined).data;
 }
 
-/** What a step finds in `steps`: the trigger and the steps before it, with what they had in the last run. */
+/**
+ * What a step finds in `steps`: the trigger, the steps before it with what they had in the last run, and of a block around it the
+ * branch or the item.
+ */
 export function useKnownSteps(
-  before: readonly { namespace: string; disabled: boolean }[],
+  before: readonly StepBefore[],
   run: RunDetail | undefined,
   isHttp: boolean,
 ): readonly KnownStep[] {
-  const names = before.filter(({ disabled }) => !disabled).map(({ namespace }) => namespace);
-  const joined = names.join(' ');
+  const names = before
+    .filter(({ step }) => !step.disabled)
+    .map(({ step, within }) => [step.namespace, within?.kind ?? null, within?.slug ?? ''] as const);
+  const joined = JSON.stringify(names);
   return useMemo(() => {
     const samples = run === undefined ? new Map<string, unknown>() : samplesOf(run);
     const event = (samples.get('trigger') as { event?: unknown } | undefined)?.event;
@@ -57,10 +64,20 @@ export function useKnownSteps(
     };
     return [
       { namespace: 'trigger', sample: trigger },
-      ...joined
-        .split(' ')
-        .filter((name) => name !== '')
-        .map((namespace) => ({ namespace, sample: samples.get(namespace) ?? { $return_value: undefined } })),
+      ...(JSON.parse(joined) as typeof names).map(([namespace, kind, slug]) => ({
+        namespace,
+        sample:
+          kind === null
+            ? (samples.get(namespace) ?? { $return_value: undefined })
+            : inBlock(kind, slug, samples.get(namespace)),
+      })),
     ];
   }, [joined, run, isHttp]);
+}
+
+/** What a step in a block sees of the block. */
+function inBlock(kind: PartDraft['kind'], slug: string, exports: unknown): Record<string, unknown> {
+  if (kind === 'branch') return { branch: slug };
+  if (kind === 'each') return { item: (exports as { items?: unknown[] } | undefined)?.items?.[0], index: 0 };
+  return { $error: { code: undefined, msg: undefined, namespace: undefined } };
 }
