@@ -103,6 +103,42 @@ export function treeOf<T extends Listed>(steps: readonly T[]): StepNode<T>[] {
   return roots;
 }
 
+/** The steps of a template as a tree. */
+export function definitionTree(steps: readonly StepDefinition[]): StepNode<StepDefinition>[] {
+  let position = 0;
+  const nodesOf = (list: readonly StepDefinition[]): StepNode<StepDefinition>[] =>
+    list.map((step) => {
+      const here = position;
+      position += 1;
+      const inner = (part: Part, given: unknown): PartNode<StepDefinition> => ({
+        ...part,
+        nodes: nodesOf((given ?? []) as readonly StepDefinition[]),
+      });
+      const { branches = [], steps: each, error_steps: error } = step;
+      return {
+        step,
+        position: here,
+        parts: [
+          ...branches.map(({ steps: given, slug = '', ...rest }) =>
+            inner({ kind: 'branch', slug, ...rest }, given),
+          ),
+          ...(each === undefined ? [] : [inner({ kind: 'each', slug: '' }, each)]),
+          ...(error === undefined ? [] : [inner({ kind: 'error', slug: '' }, error)]),
+        ],
+      };
+    });
+  return nodesOf(steps);
+}
+
+/** All steps of a template, a block before the steps in it. */
+export function allDefinitions(steps: readonly StepDefinition[]): StepDefinition[] {
+  const listed = ({ step, parts }: StepNode<StepDefinition>): StepDefinition[] => [
+    step,
+    ...parts.flatMap((part) => part.nodes.flatMap(listed)),
+  ];
+  return definitionTree(steps).flatMap(listed);
+}
+
 /** The fields of a block without the steps in it, and without its branches. */
 export function ownFields(block: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const { block: _kind, branches: _branches, steps: _steps, error_steps: _errorSteps, ...fields } = block;
