@@ -310,4 +310,85 @@ describe('blocks in the browser', { skip: chromiumSkip() }, () => {
     assert.deepEqual(await dialog.getByRole('option').allTextContents(), ['size', 'good', 'bad']);
     dashboard.nothingWrong();
   });
+
+  test('a template shows what is in its blocks, and asks for the values of steps in them', async () => {
+    const greets = `export default { props: { word: { type: 'string', label: 'Word' }, pin: { type: 'string', label: 'PIN', secret: true } },
+      run() { return this.word; } };`;
+    const workflow = await service.createWorkflow({
+      settings: { name: 'greets some' },
+      triggers: [http],
+      steps: [
+        {
+          namespace: 'size',
+          block: 'if',
+          branches: [
+            {
+              slug: 'big',
+              if: isBig,
+              steps: [{ namespace: 'greet', code: greets, props: { word: 'hi', pin: 'open sesame' } }],
+            },
+          ],
+        },
+      ],
+    });
+    const page = await dashboard.signedIn(`/workflows/${workflow.id}?tab=settings`);
+    await page.getByLabel('Name of the template').fill('Greets some');
+    await page.getByRole('button', { name: 'Make a template' }).click();
+    await page.getByRole('heading', { name: 'Greets some', level: 1 }).waitFor();
+    await step(page, 'size').getByText('if {{steps.trigger.event.body.amount}} > 100').waitFor();
+    await step(page, 'greet').waitFor();
+    await dashboard.screenshot(page, 'blocks-template');
+    await page.getByRole('link', { name: 'Use this template' }).click();
+    await page.getByRole('region', { name: 'Step greet' }).getByLabel('PIN').fill('another pin');
+    await dashboard.screenshot(page, 'blocks-template-use');
+    await page.getByRole('button', { name: 'Create workflow' }).click();
+    await page.waitForURL(/workflows\/p_/);
+    const id = page.url().split('/').at(-1) ?? '';
+    assert.equal(await shapeOf(id), 'size{big(greet)}');
+    dashboard.nothingWrong();
+  });
+
+  test('a step in a map is tried with the item that failed, and blocks stay when the page is left', async () => {
+    const workflow = await service.createWorkflow({
+      settings: { name: 'tries an item' },
+      triggers: [http],
+      steps: [
+        {
+          namespace: 'each',
+          block: 'map',
+          items: '{{steps.trigger.event.body}}',
+          steps: [
+            returns('before', 'steps.each.item * 2'),
+            {
+              namespace: 'work',
+              code: `export default defineComponent({ run({ steps }) {
+                if (steps.each.item === 3) throw new Error('not three');
+                return 1;
+              } });`,
+            },
+          ],
+        },
+      ],
+    });
+    await send(workflow, [1, 2, 3]);
+    const run = await service.runInState(workflow.id, 'failed');
+    const page = await dashboard.signedIn(`/runs/${run.id}`);
+    await page.getByRole('link', { name: /Edit this step/ }).click();
+    const work = step(page, 'work');
+    await work.getByLabel('With what came before it').selectOption('json');
+    const given = JSON.parse(await work.getByLabel('What the step finds in steps, as JSON').inputValue());
+    assert.deepEqual(given.each, { item: 3, index: 2 });
+    assert.deepEqual(given.before, { $return_value: 6 });
+    await work.getByRole('button', { name: 'Run this step' }).click();
+    await work.getByText('Error: not three').first().waitFor();
+
+    await work.getByLabel('Name of the step').fill('worked');
+    await page.getByRole('link', { name: 'Back to the workflow' }).click();
+    await page.getByRole('link', { name: 'Continue editing' }).click();
+    await page.getByText('They are restored here').waitFor();
+    await page.getByRole('button', { name: 'Deploy' }).click();
+    await page.getByText('Deployed. New runs have it').waitFor();
+    assert.equal(await shapeOf(workflow.id), 'each{each(before worked)}');
+    dashboard.nothingWrong();
+  });
 });

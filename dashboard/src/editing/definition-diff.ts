@@ -116,7 +116,8 @@ function whole(step: ComparedStep, kind: 'added' | 'removed'): StepChange {
     moved: undefined,
     disabled: undefined,
     made: { before: isNew ? '' : step.made, after: isNew ? step.made : '' },
-    code: { before: isNew ? '' : step.code, after: isNew ? step.code : '' },
+    // A block has none.
+    code: isNew ? changed('', step.code) : changed(step.code, ''),
     within: within === '' ? undefined : { before: isNew ? '' : within, after: isNew ? within : '' },
     props: values,
     fields: isNew ? valueChanges({}, fields) : valueChanges(fields, {}),
@@ -279,20 +280,21 @@ function placeName(part: Part, namespace: string): string {
 
 /** The fields of a block and of its branches, each by a name that a reader knows. */
 function blockFields(
-  { on_error, if: rule, ...fields }: Readonly<Record<string, unknown>>,
+  { on_error, if: decides, ...fields }: Readonly<Record<string, unknown>>,
   parts: readonly Part[],
 ): Record<string, unknown> {
   const branches = parts.filter(({ kind }) => kind === 'branch');
   return {
     ...fields,
-    ...(rule === undefined ? {} : { rule: ruleDraft(rule) }),
+    ...(decides === undefined ? {} : { rule: ruleDraft(decides) }),
     // The default is not worth a word.
     ...(on_error === undefined || on_error === 'fail' ? {} : { 'on error': on_error }),
     ...(branches.length === 0 ? {} : { branches: branches.map(({ slug }) => slug) }),
     ...Object.fromEntries(
       branches.map((branch) => {
-        const { slug, ...decides } = partFields(branch);
-        return [`branch ${String(slug)}`, 'if' in decides ? { if: ruleDraft(decides.if) } : decides];
+        const { slug, ...given } = partFields(branch);
+        const rule = 'if' in given ? { if: ruleDraft(given.if) } : given;
+        return [`branch ${String(slug)}`, Object.keys(rule).length === 0 ? 'no rule' : rule];
       }),
     ),
   };

@@ -75,7 +75,7 @@ export function itemIteration(iteration: string, index: number): string {
   return iteration === '' ? String(index) : `${iteration}-${index}`;
 }
 
-/** Whether the run took a part of a block; undefined: that is not decided. */
+/** True when the run took a part of a block; undefined: that is not decided. */
 export function isTaken(
   node: ShownNode,
   part: PartNode<ShownStep>,

@@ -17,12 +17,47 @@ const firstRequest = {
   body: undefined,
 };
 
+/** Zeros for the items of maps in maps, which are at most ten deep in one another. */
+const firstItems = '-0'.repeat(10);
+
+/**
+ * True for the records that are shown of a run: in maps, those of the item that failed, and of the first items where none did.
+ */
+function shownItem(run: Pick<RunDetail, 'steps'>): (iteration: string) => boolean {
+  const shown = shownIteration(run);
+  return (iteration) => iteration === '' || `${shown}-`.startsWith(`${iteration}-`);
+}
+
+function shownIteration({ steps }: Pick<RunDetail, 'steps'>): string {
+  const failed = steps.findLast(({ state }) => state === 'failed')?.iteration ?? '';
+  return `${failed}${firstItems}`.replace(/^-/, '');
+}
+
 /** What a run had: its event, and what each of its steps exported. */
 export function samplesOf(run: Pick<RunDetail, 'event' | 'steps'>): Map<string, unknown> {
   const samples = new Map<string, unknown>();
-  for (const step of run.steps) if (step.exports !== null) samples.set(step.namespace, step.exports);
+  const isShown = shownItem(run);
+  for (const { namespace, exports, iteration } of run.steps)
+    if (exports !== null && (isShown(iteration) || !samples.has(namespace))) samples.set(namespace, exports);
   samples.set('trigger', { event: run.event });
   return samples;
+}
+
+/** What a step in a block saw of the block: the branch, or the item. */
+export function sampleInBlock(
+  { step, part }: { step: { namespace: string }; part: Pick<PartDraft, 'kind' | 'slug'> },
+  run: Pick<RunDetail, 'steps'> | undefined,
+): Record<string, unknown> {
+  if (part.kind === 'branch') return { branch: part.slug };
+  if (part.kind === 'error') return { $error: { code: undefined, msg: undefined, namespace: undefined } };
+  if (run === undefined) return { item: undefined, index: 0 };
+  const isShown = shownItem(run);
+  const map = run.steps.findLast(
+    ({ namespace, iteration }) => namespace === step.namespace && isShown(iteration),
+  );
+  const depth = map === undefined || map.iteration === '' ? 0 : map.iteration.split('-').length;
+  const index = Number(shownIteration(run).split('-')[depth] ?? 0);
+  return { item: (map?.exports as { items?: unknown[] } | null | undefined)?.items?.[index], index };
 }
 
 /** The last run of a workflow; undefined while there is none. */
@@ -69,15 +104,8 @@ export function useKnownSteps(
         sample:
           kind === null
             ? (samples.get(namespace) ?? { $return_value: undefined })
-            : inBlock(kind, slug, samples.get(namespace)),
+            : sampleInBlock({ step: { namespace }, part: { kind, slug } }, run),
       })),
     ];
   }, [joined, run, isHttp]);
-}
-
-/** What a step in a block sees of the block. */
-function inBlock(kind: PartDraft['kind'], slug: string, exports: unknown): Record<string, unknown> {
-  if (kind === 'branch') return { branch: slug };
-  if (kind === 'each') return { item: (exports as { items?: unknown[] } | undefined)?.items?.[0], index: 0 };
-  return { $error: { code: undefined, msg: undefined, namespace: undefined } };
 }

@@ -20,8 +20,15 @@ export function AddStep({
   onAdd: (step: StepDraft) => void;
 }) {
   const [choosing, setChoosing] = useState<'component' | 'block'>();
+  /** The button that gets the focus back when nothing was chosen. */
+  const [returned, setReturned] = useState<'component' | 'block'>();
+  const cancel = () => {
+    setReturned(choosing);
+    setChoosing(undefined);
+  };
   const add = (step: StepDraft) => {
     onAdd(step);
+    setReturned(undefined);
     setChoosing(undefined);
   };
   if (choosing === 'component') {
@@ -29,7 +36,7 @@ export function AddStep({
       <div className="card">
         <ComponentPicker
           type="action"
-          onCancel={() => setChoosing(undefined)}
+          onCancel={cancel}
           onChosen={(component) => add(actionStep(taken, component))}
         />
       </div>
@@ -38,7 +45,7 @@ export function AddStep({
   if (choosing === 'block') {
     return (
       <BlockChoice
-        onCancel={() => setChoosing(undefined)}
+        onCancel={cancel}
         onChosen={(kind) => add(newStep(taken, { word: kind, block: newBlock(kind) }))}
       />
     );
@@ -54,10 +61,22 @@ export function AddStep({
       >
         <Icon name="plus" size={16} /> Add a step of code{to}
       </button>
-      <button type="button" className={size} onClick={() => setChoosing('component')}>
+      <button
+        type="button"
+        className={size}
+        // biome-ignore lint/a11y/noAutofocus: the choice that had the focus is gone.
+        autoFocus={returned === 'component'}
+        onClick={() => setChoosing('component')}
+      >
         <Icon name="plus" size={16} /> Add a component{to}
       </button>
-      <button type="button" className={size} onClick={() => setChoosing('block')}>
+      <button
+        type="button"
+        className={size}
+        // biome-ignore lint/a11y/noAutofocus: the choice that had the focus is gone.
+        autoFocus={returned === 'block'}
+        onClick={() => setChoosing('block')}
+      >
         <Icon name="plus" size={16} /> Add a block{to}
       </button>
     </div>

@@ -1,6 +1,7 @@
 import { useState } from 'react';
 import type { RunDetail } from '#sdk';
 import {
+  allSteps,
   changeList,
   changeStep,
   type ListKey,
@@ -43,6 +44,9 @@ interface StepsForm {
   /** The key of the step that is open. */
   open: string | undefined;
   onOpen: (key: string | undefined) => void;
+  /** The key of the step that gets the focus when it appears: it was added or moved. */
+  focused: string | undefined;
+  onFocus: (key: string) => void;
   onRemove: (step: StepDraft, list: ListKey, index: number) => void;
 }
 
@@ -53,20 +57,19 @@ export function EditSteps({
   problem,
   begin,
   ...rest
-}: Omit<StepsForm, 'open' | 'onOpen' | 'onRemove'>) {
-  const [open, setOpen] = useState<string | undefined>(() =>
-    steps.length === 1
-      ? steps[0]?.key
-      : placesOf(steps)
-          .flatMap((place) => place.steps)
-          .find(({ namespace }) => namespace === begin.step)?.key,
-  );
+}: Omit<StepsForm, 'open' | 'onOpen' | 'focused' | 'onFocus' | 'onRemove'>) {
+  const [open, setOpen] = useState<string | undefined>(() => {
+    const all = allSteps(steps);
+    const asked = all.find(({ namespace }) => namespace === begin.step);
+    return (asked ?? (all.length === 1 ? all[0] : undefined))?.key;
+  });
   // Opened once for each refusal. Afterwards the user closes and opens it.
   const [shownError, setShownError] = useState(problem?.error);
   if (problem?.error !== shownError) {
     setShownError(problem?.error);
     if (problem !== undefined) setOpen(problem.key);
   }
+  const [focused, setFocused] = useState<string>();
   const [removed, setRemoved] = useState<{ step: StepDraft; list: ListKey; index: number }>();
   const form: StepsForm = {
     ...rest,
@@ -76,6 +79,8 @@ export function EditSteps({
     begin,
     open,
     onOpen: setOpen,
+    focused,
+    onFocus: setFocused,
     onRemove: (step, list, index) => {
       setRemoved({ step, list, index });
       onChange(changeList(steps, list, (before) => before.filter(({ key }) => key !== step.key)));
@@ -160,6 +165,7 @@ function StepList({
         onAdd={(step) => {
           change((before) => [...before, step]);
           form.onOpen(step.key);
+          form.onFocus(step.key);
         }}
       />
     </>
@@ -209,6 +215,8 @@ function StepCard({
             type="button"
             className="button small"
             aria-expanded={isOpen}
+            // biome-ignore lint/a11y/noAutofocus: what was pressed to add or move the step is gone.
+            autoFocus={form.focused === step.key}
             onClick={() => form.onOpen(isOpen ? undefined : step.key)}
           >
             {isOpen ? 'Close' : 'Edit'}
@@ -292,9 +300,10 @@ function ChoosePlace({ form, step, list }: { form: StepsForm; step: StepDraft; l
         id={id}
         className="select"
         value={list ?? ''}
-        onChange={({ target: { value } }) =>
-          form.onChange(moveStep(form.steps, step.key, value === '' ? undefined : value))
-        }
+        onChange={({ target: { value } }) => {
+          form.onFocus(step.key);
+          form.onChange(moveStep(form.steps, step.key, value === '' ? undefined : value));
+        }}
       >
         {places.map((place) => (
           <option key={place.list ?? ''} value={place.list ?? ''}>

@@ -6,7 +6,7 @@ import type { Data } from '~/api/queries.ts';
 import { useRun, useRuns, useTestEvents } from '~/api/workflow-queries.ts';
 import type { StepBefore } from '~/editing/block-draft.ts';
 import type { StepDraft } from '~/editing/step-draft.ts';
-import { samplesOf } from '~/editing/use-known-steps.ts';
+import { sampleInBlock, samplesOf } from '~/editing/use-known-steps.ts';
 import { stepInputOf } from '~/editing/workflow-draft.ts';
 import { formatDuration } from './format.ts';
 import { JsonView } from './json-view.tsx';
@@ -148,8 +148,14 @@ function stepsOf(
   before: readonly StepBefore[],
 ): Record<string, unknown> {
   const samples = run === undefined ? new Map<string, unknown>() : samplesOf(run);
-  const names = ['trigger', ...before.map(({ step }) => step.namespace)].filter((name) => samples.has(name));
-  return Object.fromEntries(names.map((name) => [name, samples.get(name)]));
+  const steps: [string, unknown][] = [];
+  if (samples.has('trigger')) steps.push(['trigger', samples.get('trigger')]);
+  for (const { step, within } of before) {
+    const { namespace } = step;
+    if (within !== undefined) steps.push([namespace, sampleInBlock({ step, part: within }, run)]);
+    else if (samples.has(namespace)) steps.push([namespace, samples.get(namespace)]);
+  }
+  return Object.fromEntries(steps);
 }
 
 function jsonOf(run: Parameters<typeof samplesOf>[0] | undefined, before: readonly StepBefore[]): string {
