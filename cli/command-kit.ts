@@ -81,11 +81,9 @@ export function plain(
   summary: string,
   options: { isDefault?: boolean } = {},
 ): Command {
-  return parent
-    .command(signature, options)
-    .description(summary)
-    .allowExcessArguments(false)
-    .showHelpAfterError(false);
+  const command = parent.command(signature, options).description(summary).allowExcessArguments(false);
+  const path = [parent.parent === null ? [] : [parent.name()], command.name()].flat().join(' ');
+  return command.showHelpAfterError(`\`millrace ${path} --help\` shows its arguments and options.`);
 }
 
 export function group(program: Command, name: string, summary: string): Command {

@@ -31,6 +31,11 @@ const codeExtensions = ['.js', '.mjs', '.cjs', '.ts', '.mts', '.cts'];
 export function readReference(folder: string, text: string): ComponentReference {
   if (/^https?:\/\//i.test(text)) return { kind: 'url', url: text };
   const file = resolve(folder, text);
+  if (existsSync(file) && extname(file) === '.json')
+    throw usageError(
+      `${text} is JSON, expected the code of a source`,
+      `If it is a workflow: \`millrace workflows create --file ${text}\`.`,
+    );
   const looksLikeFile = /^(?:\.{0,2}\/|~)/.test(text) || codeExtensions.includes(extname(text));
   if (looksLikeFile || (existsSync(file) && codeExtensions.includes(extname(file)))) {
     if (!existsSync(file)) throw usageError(`there is no file ${file}`);

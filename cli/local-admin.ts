@@ -34,8 +34,10 @@ export async function isLocal(
   if (Object.hasOwn(localCommands, first)) return true;
   if (first !== 'registry' || words.length === 1 || words.includes('--help') || words.includes('-h'))
     return false;
-  if (words.includes('--local') || words.slice(2).some((word) => /^(?:\.{1,2}(?:\/|$)|\/)/.test(word)))
-    return true;
+  if (words.includes('--local')) return true;
+  // A clone is read by the service where there is one; a folder only by the command on the data folder.
+  const isClone = words.some((word) => word === '--git' || word.startsWith('--git='));
+  if (!isClone && words.slice(2).some((word) => /^(?:\.{1,2}(?:\/|$)|\/)/.test(word))) return true;
   return !words.includes('--profile') && !(await hasConnection(environment));
 }
 

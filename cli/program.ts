@@ -11,6 +11,7 @@ import { localCommands } from './local-admin.ts';
 import { logCommand } from './log-commands.ts';
 import { loginCommands } from './login-commands.ts';
 import { processCommands } from './process-commands.ts';
+import { registryCommands } from './registry-commands.ts';
 import { replayCommand, runCommands } from './run-commands.ts';
 import { sourceCommands } from './source-commands.ts';
 import { testEventCommands } from './test-event-commands.ts';
@@ -39,6 +40,7 @@ export function makeProgram(options: GetSessionOptions, version: string): Comman
   devCommand(program, options);
   invokeCommand(program, options);
   componentCommands(program, options);
+  registryCommands(program, options);
   program.commandsGroup('What flows:');
   eventCommands(program, options);
   logCommand(program, options);

@@ -35,7 +35,9 @@ export async function readJsonFile(session: Session, file: string, option: strin
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw usageError(`${option} ${file}: ${(error as Error).message}`);
+    throw usageError(
+      `${option} ${file}: found text that is not JSON, expected JSON: ${(error as Error).message}`,
+    );
   }
 }
 
@@ -46,9 +48,12 @@ export async function readTextFile(session: Session, file: string, option: strin
     for await (const chunk of session.terminal.streams.stdin) chunks.push(Buffer.from(chunk as Uint8Array));
     return Buffer.concat(chunks).toString();
   }
+  const path = session.path(file);
   try {
-    return await readFile(session.path(file), 'utf8');
+    return await readFile(path, 'utf8');
   } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT')
+      throw usageError(`${option}: there is no file ${path}`);
     throw usageError(`${option} ${file}: ${(error as Error).message}`);
   }
 }

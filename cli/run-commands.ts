@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Command } from 'commander';
-import type { Replay, Run, RunDetail, RunStep, RunsAnswer } from '#sdk';
+import type { Replay, Run, RunDetail, RunStep, RunsAnswer, WorkflowQueue } from '#sdk';
 import { durationText } from './amounts.ts';
 import { type Api, pathOf } from './api.ts';
 import {
@@ -26,6 +26,7 @@ export function runCommands(program: Command, sessionOptions: GetSessionOptions)
     leaf(runs, 'list <workflow>', 'runs of a workflow, newest first', sessionOptions, list),
     20,
   ).option('--state <state>', 'only in this state');
+  leaf(runs, 'queue <workflow>', 'what waits under flow control, by key, and why', sessionOptions, queue);
   leaf(
     runs,
     'describe <run>',
@@ -85,11 +86,12 @@ function bulk(operation: BulkOperation) {
     const api = await session.api();
     const sum = { done: 0, failed: 0, failures: [] as RunsAnswer['failures'], remaining: 0 };
     let after: string | undefined;
+    let until = textOption(options, 'until');
     for (;;) {
       const body = {
         state: textOption(options, 'state'),
         since: textOption(options, 'since'),
-        until: textOption(options, 'until'),
+        until,
         after,
       };
       const answer = await api.data<RunsAnswer>('POST', pathOf`/v1/workflows/${workflow}/runs/${operation}`, {
@@ -101,6 +103,7 @@ function bulk(operation: BulkOperation) {
       sum.remaining = answer.remaining;
       if (answer.last === null || answer.remaining === 0) break;
       after = answer.last;
+      until = answer.until;
       session.terminal.status(`${sum.done} ${bulkDone[operation]}, ${answer.remaining} remain`);
     }
     session.terminal.endStatus();
@@ -146,6 +149,29 @@ async function list(session: Session, options: CommandOptions, workflow = ''): P
       column('ERROR', ({ error, reason }) => error?.msg ?? reason),
     ],
     'No runs yet. `millrace invoke WORKFLOW` starts one, where it has an HTTP trigger.',
+  );
+}
+
+async function queue(session: Session, _options: CommandOptions, workflow = ''): Promise<void> {
+  const found = await (await session.api()).data<WorkflowQueue>(
+    'GET',
+    pathOf`/v1/workflows/${workflow}/queue`,
+  );
+  if (session.isJson) return session.terminal.printJson(found);
+  const { waiting_keys, keys_under_way: _, totals, ...counts } = found;
+  await showOne(session, { ...counts, ...totals });
+  if (waiting_keys.length === 0) return;
+  session.terminal.print('');
+  showList<WorkflowQueue['waiting_keys'][number]>(
+    session,
+    waiting_keys,
+    [
+      column('KEY', 'key'),
+      column('WAITING', 'waiting'),
+      column('UNDER WAY', 'under_way'),
+      column('REASON', 'reason'),
+    ],
+    '',
   );
 }
 

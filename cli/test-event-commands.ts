@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
-import type { TestEvent } from '#sdk';
+import type { TestEvent, TestEventSummary } from '#sdk';
+import { bytesText } from './amounts.ts';
 import { pathOf } from './api.ts';
 import {
   addLimit,
@@ -19,6 +20,7 @@ import { column, showDone, showList, timeColumn } from './show.ts';
 export function testEventCommands(program: Command, sessionOptions: GetSessionOptions): void {
   const events = group(program, 'test-events', 'events that are kept with a workflow, to test and to run it');
   addLimit(leaf(events, 'list <workflow>', 'the test events of a workflow', sessionOptions, list), 100);
+  leaf(events, 'get <workflow> <name>', 'the event itself, as JSON', sessionOptions, get);
   leaf(events, 'put <workflow> <name>', 'keep an event, or the event of a run', sessionOptions, put)
     .option('-e, --event <json>', 'the event, or @file with it')
     .option('--run <run>', 'the run whose event is copied');
@@ -28,17 +30,24 @@ export function testEventCommands(program: Command, sessionOptions: GetSessionOp
 
 async function list(session: Session, options: CommandOptions, workflow = ''): Promise<void> {
   const api = await session.api();
-  showList<TestEvent>(
+  showList<TestEventSummary>(
     session,
     await api.list(pathOf`/v1/workflows/${workflow}/test_events`, limitOf(options)),
     [
       column('NAME', 'name'),
       column('AS BY', 'source_type'),
       timeColumn('PUT (UTC)', 'created_at'),
-      column('EVENT', ({ event }) => JSON.stringify(event)),
+      column('SIZE', ({ bytes }) => bytesText(bytes)),
     ],
     'No test events yet. `millrace test-events put WORKFLOW NAME --run RUN` keeps the event of a run.',
   );
+}
+
+/** The event alone, so that it can be kept in a file, changed and put again; `--json` has what is known of it too. */
+async function get(session: Session, _options: CommandOptions, workflow = '', name = ''): Promise<void> {
+  const api = await session.api();
+  const found = await api.data<TestEvent>('GET', pathOf`/v1/workflows/${workflow}/test_events/${name}`);
+  session.terminal.printJson(session.isJson ? found : found.event);
 }
 
 async function put(session: Session, options: CommandOptions, workflow = '', name = ''): Promise<void> {

@@ -9,7 +9,7 @@ import type { Session } from './session.ts';
 import { column, showDone, showList, timeColumn } from './show.ts';
 
 /** Maximum of variables in one scope. */
-const variablesMax = 1000;
+export const variablesMax = 1000;
 /** Maximum of variables in one request. */
 const batchSize = 100;
 

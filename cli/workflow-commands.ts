@@ -13,11 +13,13 @@ import {
 } from './command-kit.ts';
 import { usageError } from './exit-codes.ts';
 import { healthList } from './list-command.ts';
+import { endpointOf } from './make-source.ts';
 import { ownedPath } from './owned-path.ts';
 import { withOwnerNames } from './owner-names.ts';
 import { readJsonFile } from './prop-values.ts';
 import type { Session } from './session.ts';
 import { column, healthColumn, idColumn, showDone, showList, showOne, timeColumn } from './show.ts';
+import { unsetVariables } from './unset-variables.ts';
 
 const steps = column<Pick<Workflow, 'steps'>>('STEPS', (item) => item.steps.length);
 
@@ -99,7 +101,7 @@ async function describe(session: Session, _options: CommandOptions, id = ''): Pr
       idColumn(),
       column('DISABLED', 'disabled'),
       column('COMPONENT', (step) => step.component_key ?? 'code'),
-      column('PROPS', (step) => step.params_json),
+      column('PROPS', (step) => step.configured_props_json ?? step.params_json),
     ],
     'No steps.',
   );
@@ -141,15 +143,32 @@ async function create(session: Session, options: CommandOptions): Promise<void> 
     },
   });
   if (session.isJson) return session.terminal.printJson(workflow);
-  const addresses = workflow.triggers.flatMap((trigger) =>
-    trigger.type === 'http'
-      ? [trigger.endpoint_url]
-      : trigger.type === 'email'
-        ? [trigger.email_address]
-        : [],
-  );
+  const addresses = workflow.triggers.map(addressOf).filter((address) => address !== null);
   session.terminal.print([workflow.id, workflow.name, ...addresses].join('  '));
+  if (workflow.triggers.length === 0)
+    session.terminal.note(
+      'It has no trigger: only a subscription to a source or another workflow can start it.',
+    );
+  const unset = await unsetVariables(session, workflow, textOption(options, 'project'));
+  if (unset.length > 0)
+    session.terminal.note(
+      `It reads variables that are not set: ${unset.join(', ')}. Set each with \`millrace env set NAME=value\`.`,
+    );
   session.terminal.note(`Its runs: millrace runs list ${workflow.id}`);
+}
+
+/** Where to send something that starts a run; null for a timer, and for a source without an endpoint. */
+function addressOf(trigger: WorkflowTrigger): string | null {
+  switch (trigger.type) {
+    case 'http':
+      return trigger.endpoint_url;
+    case 'email':
+      return trigger.email_address;
+    case 'source':
+      return endpointOf(trigger) ?? null;
+    case 'timer':
+      return null;
+  }
 }
 
 async function update(session: Session, options: CommandOptions, id = ''): Promise<void> {

@@ -23,8 +23,12 @@ export default defineConfig({
   },
   server: {
     host: '127.0.0.1',
-    // The pages, and the client with which they ask the API; packages are served from the cache.
-    fs: { allow: [root, fileURLToPath(new URL('../sdk/src', import.meta.url))] },
+    // The pages, the client with which they ask the API, and the examples that they offer; packages are served from the cache.
+    fs: {
+      allow: ['.', '../sdk/src', '../examples'].map((folder) =>
+        fileURLToPath(new URL(folder, import.meta.url)),
+      ),
+    },
     proxy: { '/v1': service, '/openapi.json': service, '/docs': service },
   },
 });

@@ -29,6 +29,7 @@ const sampleBodies: Readonly<Record<string, Readonly<Record<string, unknown>>>> 
   replaceApp: { slug: 'our-crm', name: 'Our CRM', auth_type: 'keys', custom_fields: [{ name: 'token' }] },
   createUser: { username: 'ada', email: 'ada@example.com' },
   addRegistryPackage: { name: '@pipedream/slack' },
+  addRegistryRepository: { url: 'https://github.com/PipedreamHQ/pipedream' },
   pushAppEvent: { app: 'slack', event_name: 'message', payload: { text: 'hello' } },
   putMember: { email: 'ada@example.com', role: 'member' },
   putDataStoreEntry: { value: { seen: true } },

@@ -7,6 +7,7 @@ import { readOperations } from './api-document.ts';
 import { apiPages } from './api-pages.ts';
 import { builtInComponents, componentPage } from './component-page.ts';
 import { clientPages } from './generate-client.ts';
+import { workflowSchema } from './workflow-schema.ts';
 
 /**
  * Writes docs/reference, and what the TypeScript client has from the API (sdk/src/generated), from the tables of contents in the
@@ -30,6 +31,7 @@ export async function referencePages(): Promise<ReferencePage[]> {
   pages.push(...clientPages(operations, Object.keys(errors ?? {})));
   pages.push(...apiPages(operations, notice));
   pages.push({ path: 'docs/reference/cli.md', text: `${notice}\n${commandLinePage()}` });
+  pages.push({ path: 'docs/reference/workflow-schema.json', text: workflowSchema() });
   const components = await builtInComponents(new URL('components/', root));
   pages.push({ path: 'docs/reference/components.md', text: componentPage(components, notice) });
   return pages;

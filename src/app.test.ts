@@ -20,6 +20,7 @@ test('the service starts from top to bottom, and stops from bottom to top', asyn
       'database clock',
       'outgoing connections',
       'component builder',
+      'files of Git repositories',
       'package fetcher',
       'deliveries under way',
       'sources',

@@ -67,6 +67,7 @@ interface Part {
 function partsInOrder(platform: Platform, domain: Domain, edges: Edges): Part[] {
   const { has, store, vault, pool } = platform;
   const { delivery, accounts, actionRunner, sourceReplies, keptAnswers, sourceDeployer, scheduler } = domain;
+  const { workflowRuns } = domain;
   const { apiRequests } = domain;
   const { server, streams, dashboardPages, startMail } = edges;
   let mail: { close(): Promise<void> } | undefined;
@@ -80,6 +81,7 @@ function partsInOrder(platform: Platform, domain: Domain, edges: Edges): Part[] 
       async start() {
         sourceReplies.start();
         await pool.start();
+        if (has('worker')) workflowRuns.flow.start();
         // Again, now that a rotation of the key sees this node and will not begin.
         await checkMasterKey(store.read, vault);
         await delivery.dispatcher.start();
@@ -90,6 +92,7 @@ function partsInOrder(platform: Platform, domain: Domain, edges: Edges): Part[] 
       async stop(timeLeft) {
         const graceMs = timeLeft(stopGraceMs);
         await Promise.all([
+          workflowRuns.flow.stop(),
           pool.stop(graceMs),
           delivery.dispatcher.stop(graceMs),
           accounts.stop(graceMs),

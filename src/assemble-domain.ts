@@ -18,6 +18,7 @@ import { AppEvents } from '#ingress/push-app-event.ts';
 import { EndpointDirectory, endpointUrl } from '#ingress/resolve-endpoint.ts';
 import { Observers } from '#lib/observers.ts';
 import type { RunningParts } from '#lib/running-parts.ts';
+import { updateRepositoryHandler } from '#registry/manage-repositories.ts';
 import { ComponentPruner } from '#registry/prune-components.ts';
 import { Scheduler } from '#schedule/scheduler.ts';
 import { SourceTicks } from '#schedule/source-ticks.ts';
@@ -247,6 +248,7 @@ export async function assembleDomain(platform: Platform, parts: RunningParts) {
     onChange: ({ workflowId, endpointKeys, removed }) => {
       workflows.forget(workflowId);
       deployments.forgetWorkflow(workflowId);
+      workflowRuns.flow.settingsChanged(workflowId);
       for (const key of endpointKeys) endpoints.forget(key);
       scheduler.poke();
       if (removed) bus.emitterRemoved(workflowId);
@@ -282,6 +284,10 @@ export async function assembleDomain(platform: Platform, parts: RunningParts) {
       runSends,
       workflowRuns,
       appEvents,
+      repositories: updateRepositoryHandler({
+        ...{ store, node, clock, logger, repository: platform.repositoryOptions },
+        fetcher: platform.packageFetcher,
+      }),
     }),
   );
 

@@ -10,6 +10,7 @@ import { startMailServer } from '#ingress/mail-service.ts';
 import { endpointKeyOfHost } from '#ingress/resolve-endpoint.ts';
 import { UploadedBodies } from '#ingress/uploaded-bodies.ts';
 import { admitPerson } from '#runner/admit-person.ts';
+import { descriptorsMax } from '#runner/connection-shares.ts';
 import { LiveStreams } from '#streams/live-updates.ts';
 import { StreamSlots } from '#streams/stream-slots.ts';
 import { DashboardPages } from '#web/dashboard/dashboard-pages.ts';
@@ -78,6 +79,7 @@ export async function assembleEdges(platform: Platform, domain: Domain) {
     apiRequests: domain.apiRequests,
     componentCatalogue: platform.componentCatalogue,
     packageFetcher: platform.packageFetcher,
+    repositoryOptions: platform.repositoryOptions,
     dataStores: domain.dataStores,
     variables: domain.variables,
     onVariableChange: domain.variableChanges.tell,
@@ -114,6 +116,7 @@ export async function assembleEdges(platform: Platform, domain: Domain) {
     },
     api: has('api'),
     trustedProxies: settings.trustedProxies,
+    connections: { perAddressMax: settings.connectionsPerAddress, descriptorsMax: descriptorsMax() },
     onJobs: () => pool.poke(),
     accountCredentials: accounts.credentials,
     revokeGrant: (account, credentials) => accounts.revoke(account, credentials),

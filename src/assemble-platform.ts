@@ -32,6 +32,7 @@ import type { RunningParts } from '#lib/running-parts.ts';
 import { QuotaGuard } from '#metering/quota-guard.ts';
 import { ComponentCatalogue } from '#registry/component-catalogue.ts';
 import { LocalRegistry } from '#registry/local-registry.ts';
+import { RepositoryFiles } from '#registry/repository-files.ts';
 import { ComponentResolver } from '#registry/resolve-component.ts';
 import type { UserCodeError } from '#runner/call-outcome.ts';
 import { createProcessRunner } from '#runner/process-runner.ts';
@@ -142,7 +143,13 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
   });
   parts.add('component builder', () => builder.close());
   const registry = new LocalRegistry(join(import.meta.dirname, '..', 'components'));
-  const resolver = new ComponentResolver({ store, builder, runner, registry, clock });
+  const repositoryOptions = {
+    ...{ dispatcher, logger, walls },
+    folder: join(settings.data, 'components', 'repositories'),
+  };
+  const repositories = new RepositoryFiles(repositoryOptions);
+  parts.add('files of Git repositories', () => repositories.close());
+  const resolver = new ComponentResolver({ store, builder, runner, registry, repositories, clock });
   const packageFetcher = new PackageFetcher({ ...fromNpm, logger, walls });
   parts.add('package fetcher', () => packageFetcher.close());
   const componentCatalogue = new ComponentCatalogue({ store, local: registry, fetcher: packageFetcher });
@@ -180,6 +187,7 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
     ...{ settings, environment, logger, clock, databaseClock, has, version: packageJson.version },
     ...{ address, publicUrl, egress, door, store, vault, first, node, startedAtMs: clock.now() },
     ...{ runner, unattributedErrors, dispatcher, builder, resolver, packageFetcher, componentCatalogue },
+    repositoryOptions,
     ...{ bus, eventPruner, eventRates, quotas, jobs, pool, outcomes },
   };
 }

@@ -23,6 +23,7 @@ export function backgroundJobs(options: {
   runSends: RunSends;
   workflowRuns: RunService;
   appEvents: AppEvents;
+  repositories: JobHandler;
 }): Record<JobKind, JobHandler> {
   return {
     run_source: options.runs,
@@ -35,5 +36,6 @@ export function backgroundJobs(options: {
     queue_replay: options.delivery.jobs.queue_replay,
     send_from_run: options.runSends,
     run_workflow: options.workflowRuns.runs,
+    update_repository: options.repositories,
   };
 }

@@ -78,7 +78,10 @@ const tableOwners: Record<string, readonly string[]> = {
   vault: ['data_keys', 'key_rotations'],
   schedule: ['ticks', 'timers'],
   components: ['bundles', 'component_uses', 'components'],
-  registry: ['registry_components', 'registry_files', 'registry_packages'],
+  registry: [
+    ...['registry_components', 'registry_files', 'registry_packages'],
+    ...['registry_repositories', 'registry_versions'],
+  ],
   accounts: [
     ...['account_audit', 'account_uses', 'accounts', 'apps', 'connect_flows', 'oauth_clients'],
     ...['deployment_accounts', 'source_accounts'],
@@ -92,6 +95,7 @@ const tableOwners: Record<string, readonly string[]> = {
   workflows: [
     ...['deployment_components', 'deployments', 'templates', 'test_events', 'triggers', 'workflows'],
     ...['run_resumes', 'run_sends', 'run_steps', 'run_waits', 'runs'],
+    ...['flow_groups', 'flow_queues', 'flow_runs'],
   ],
   delivery: ['auto_subscriptions', 'deliveries', 'delivery_payloads', 'replays', 'subscriptions', 'webhooks'],
 };

@@ -72,6 +72,7 @@ test('of lines that did not change only some around the others are shown', () =>
 const step = (namespace: string, more: Partial<ComparedStep> = {}): ComparedStep => ({
   namespace,
   disabled: false,
+  note: '',
   made: 'custom code',
   code: 'run',
   props: {},
@@ -88,6 +89,7 @@ test('definitions differ by step: added, removed, moved, changed', () => {
   assert.deepEqual(told(definition(a, b, c), definition(c, a, b)), [
     'Step c changed: moved from place 3 to 1.',
   ]);
+  assert.deepEqual(told(definition(a), definition(step('a', { note: 'why' }))), ['Step a changed: note.']);
   assert.deepEqual(
     told(
       definition(step('a', { props: { x: { p: 1, q: 2 }, y: 1 } }), b),

@@ -129,6 +129,7 @@ describe('every route', () => {
       appEvents: untouchable('appEvents'),
       componentCatalogue: untouchable('componentCatalogue'),
       packageFetcher: untouchable('packageFetcher'),
+      repositoryOptions: untouchable('repositoryOptions'),
       redirectUri: () => untouchable('redirectUri'),
       accountCredentials: untouchable('accountCredentials'),
       revokeGrant: untouchable('revokeGrant'),

@@ -26,6 +26,8 @@ type OptionName =
   | 'passphrase-file'
   | 'key-file'
   | 'check'
+  | 'git'
+  | 'ref'
   | 'replace'
   | 'yes';
 export type Options = Partial<Record<OptionName, string>>;

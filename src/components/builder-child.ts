@@ -106,6 +106,8 @@ export class BuilderChild<Output> {
       cwd: grant.cwd,
       // npm asks for the home folder, and not every user is in a list of users.
       env: { HOME: '/' },
+      // The leader of a group, so that it is ended with what it has started.
+      detached: true,
       stdio: ['pipe', 'ignore', 'pipe', 'pipe', ...(isRelayed ? (['pipe'] as const) : [])],
       windowsHide: true,
     });
@@ -119,7 +121,7 @@ export class BuilderChild<Output> {
       const relay = attachEgressRelay(way, {
         policy: anyAddress,
         permits: (host, port) => this.#permits(host, port),
-        onViolation: () => child.kill('SIGKILL'),
+        onViolation: () => killGroup(child),
       });
       child.on('close', () => relay.close());
     }
@@ -129,7 +131,7 @@ export class BuilderChild<Output> {
     });
     // A child that is gone breaks its pipe; `#ended` is how that is noticed.
     input.on('error', () => {});
-    output.on('error', () => child.kill('SIGKILL'));
+    output.on('error', () => killGroup(child));
     const { promise: ended, resolve } = Promise.withResolvers<string>();
     const end = (text: string): void => {
       this.hasEnded = true;
@@ -195,8 +197,22 @@ export class BuilderChild<Output> {
   /** Resolves when the process has ended, with its output on stderr. */
   async stop(): Promise<string> {
     const { exitCode, signalCode } = this.#process;
-    if (exitCode === null && signalCode === null) this.#process.kill('SIGKILL');
+    if (exitCode === null && signalCode === null) killGroup(this.#process);
     return this.#ended;
+  }
+}
+
+/**
+ * Behind walls the program is a child of the one that makes the walls. While it starts it does not end with its parent yet: it would
+ * wait for it for ever, and so would we.
+ */
+function killGroup({ pid }: ChildProcess): void {
+  if (pid === undefined) return;
+  try {
+    process.kill(-pid, 'SIGKILL');
+  } catch (error) {
+    // It has ended.
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
   }
 }
 

@@ -8,7 +8,7 @@ import { npmModules, resolveNpm } from './builder/load-npm.ts';
 /** Says to a program that its connections go by way of the service, on descriptor 4. */
 export const relayArgument = 'relayed';
 
-export type BuilderProgram = 'bundler' | 'installer' | 'scanner';
+export type BuilderProgram = 'bundler' | 'installer' | 'scanner' | 'git-reader';
 
 export const builderFolder = fileURLToPath(new URL('./builder/', import.meta.url));
 const esbuildMain = createRequire(import.meta.url).resolve('esbuild');

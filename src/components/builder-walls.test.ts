@@ -6,10 +6,12 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
+import { silentLogger } from '#lib/logger.ts';
 import { findKernelPrograms } from '#runner/kernel-command.ts';
 import { kernelSkip } from '../../test/support/sandbox-level.ts';
 import { createTempFolder, type TempFolder } from '../../test/support/temp-folder.ts';
 import { BuilderWalls } from './builder-walls.ts';
+import { GitReaderProcess } from './git-reader-process.ts';
 
 const skip = await kernelSkip();
 
@@ -91,4 +93,18 @@ test('a program that a builder process starts ends with it', { skip }, async () 
   child.kill('SIGKILL');
   // The output ends when no process has it open.
   await once(child.stdout.resume(), 'end');
+});
+
+test('a builder process that is stopped while it starts is gone when it has been stopped, behind walls too', {
+  skip,
+}, async () => {
+  const walls = raised();
+  // At one of these moments there is a program behind the walls that does not know yet that it ends with them.
+  for (let moment = 0; moment < 40; moment += 1) {
+    const reader = await GitReaderProcess.start([place('readable')], { logger: silentLogger, walls });
+    const aMoment = spawn('/bin/sh', ['-c', ':'], { stdio: 'ignore' });
+    if (moment % 4 !== 0) await once(aMoment, 'exit');
+    for (let turn = 0; turn < moment * 20; turn += 1) await new Promise(setImmediate);
+    await reader.stop();
+  }
 });

@@ -17,6 +17,11 @@ export function unwrapId(value: unknown): unknown {
   return isRecord(value) && 'value' in value ? value.value : value;
 }
 
+/** Exported workflows name a data store as `{ storeId }`; it is kept as its id. */
+export function unwrapDataStore(value: unknown): unknown {
+  return isRecord(value) && typeof value.storeId === 'string' ? value.storeId : value;
+}
+
 /**
  * True when a value of another type than the prop's is valid because its options have such values. For static options, the value is one of them.
  * For a text prop whose options only the code knows, it is an ID that is a number, a boolean or an object, because the options that were offered

@@ -84,6 +84,22 @@ export async function findComponentByTree(
     .executeTakeFirst();
 }
 
+/** What the owner already saved from there: an address that always has the same files. */
+export async function findComponentByOrigin(
+  db: Db,
+  options: { ownerId: string; key: string; origin: string },
+): Promise<ComponentTable | undefined> {
+  return db
+    .selectFrom('components')
+    .select(componentColumns)
+    .where('owner_id', '=', options.ownerId)
+    .where('component_key', '=', options.key)
+    .where('url', '=', options.origin)
+    .orderBy('created_at_ms', 'desc')
+    .limit(1)
+    .executeTakeFirst();
+}
+
 /** What the owner already saved from exactly this source text. */
 export async function findComponentByCode(
   db: Db,

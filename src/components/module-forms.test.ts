@@ -281,7 +281,10 @@ const forms: Record<string, Form> = {
   },
   'a file beside code that has no place': {
     files: `import x from "./x.mjs"; ${esm('x')}`,
-    refused: ['unsupported_specifier', /code in a request has no files beside it: give a component_url/],
+    refused: [
+      'unsupported_specifier',
+      /code in a request has no files beside it: put the content of that file into the code, or give a component_url/,
+    ],
   },
   'a package that no registry has': {
     files: `import x from "no-such-tool"; ${esm('x')}`,

@@ -189,7 +189,7 @@ function urlReader(entryAddress: string, options: FetchOptions): Reader {
       if (!URL.canParse(importer)) {
         throw new CallerError(
           'unsupported_specifier',
-          `the import ${JSON.stringify(specifier.slice(0, 200))} is relative, and code in a request has no files beside it: give a component_url`,
+          `the import ${JSON.stringify(specifier.slice(0, 200))} is relative, and code in a request has no files beside it: put the content of that file into the code, or give a component_url`,
           { specifier: specifier.slice(0, 500) },
         );
       }

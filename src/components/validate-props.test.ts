@@ -114,6 +114,7 @@ test('a value of each type is kept as it is, or as the choice or id that it wrap
     [{ type: 'app' }, { authProvisionId: 'apn_1' }, { authProvisionId: 'apn_1' }],
     [{ type: 'app' }, undefined, undefined],
     [{ type: 'data_store' }, 'ds_1', 'ds_1'],
+    [{ type: 'data_store' }, { storeId: 'ds_1' }, 'ds_1'],
     [{ type: 'dir' }, { id: 'stash_1' }, { id: 'stash_1' }],
     [{ type: 'dir' }, true, true],
     [{ type: 'dir' }, undefined, undefined],

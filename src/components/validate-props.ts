@@ -1,7 +1,7 @@
 import { CallerError } from '#lib/errors.ts';
 import { isDeeperThan } from '#lib/json-depth.ts';
 import { bytesText, countText } from '#lib/units.ts';
-import { isOption, isRecord, unwrapChoice, unwrapId } from './chosen-value.ts';
+import { isOption, isRecord, unwrapChoice, unwrapDataStore, unwrapId } from './chosen-value.ts';
 import type { PropDefinition } from './component-shape.ts';
 import { isIdProp, isPlatformProp } from './prop-types.ts';
 
@@ -114,6 +114,7 @@ function checkedValue(definition: PropDefinition, given: unknown, expressions: b
   const { name, type } = definition;
   let value = unwrapChoice(given, definition.withLabel === true);
   if (isIdProp(type)) value = unwrapId(value);
+  if (type === 'data_store') value = unwrapDataStore(value);
   if (value === undefined || value === null) {
     if (isRequired(definition)) throw propError(name, `a value is required (${describe(definition)})`);
     return undefined;

@@ -245,6 +245,14 @@ export const settingDefinitions = {
     max: 1_000_000,
     text: 'Ended runs kept of each workflow, the newest, with the input, exports and logs of their steps. Older ones are removed a few seconds after they are superseded; with thousands of busy workflows or a very large number it may take a minute.',
   },
+  connectionsPerAddress: {
+    env: 'MILLRACE_CONNECTIONS_PER_ADDRESS',
+    type: 'integer',
+    default: 4000,
+    min: 10,
+    max: 1_000_000,
+    text: 'Connections open at once from one address (of IPv6, one network of 64 bits), on each node; those of MILLRACE_TRUSTED_PROXIES are not counted. No address has more than half of the open files that the system allows the process. More are closed unread, with a line in the log.',
+  },
   streamsPerKey: {
     env: 'MILLRACE_STREAMS_PER_KEY',
     type: 'integer',

@@ -18,6 +18,8 @@ export interface GuardedFetchOptions {
   /** For everything together, redirects and body included. Default 60 seconds. */
   timeoutMs?: number;
   signal?: AbortSignal;
+  /** Gets the body of a response with status 200 piece by piece, each after the one before was taken; `body` is empty then. */
+  receive?: (chunk: Buffer) => void | Promise<void>;
 }
 
 export interface GuardedResponse {
@@ -156,6 +158,7 @@ async function readResponse(
   options: GuardedFetchOptions,
 ): Promise<GuardedResponse> {
   const { maxBytes = 10 * 1024 * 1024, onOverflow = 'error' } = options;
+  const receive = response.statusCode === 200 ? options.receive : undefined;
   const chunks: Buffer[] = [];
   let bytes = 0;
   let truncated = false;
@@ -172,8 +175,9 @@ async function readResponse(
       truncated = true;
       break;
     }
-    chunks.push(chunk);
     bytes += chunk.length;
+    if (receive === undefined) chunks.push(chunk);
+    else await receive(chunk);
   }
   const headers: Record<string, string> = {};
   for (const [name, value] of Object.entries(response.headers)) headers[name] = joined(value) ?? '';

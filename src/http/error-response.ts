@@ -167,6 +167,11 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
     status: 400,
     meaning: 'The package has no component; details.problems may say which files could not be read.',
   },
+  repository_refused: {
+    status: 400,
+    meaning:
+      'A Git repository of the registry cannot be used: it does not exist or is not public, it has no such branch or commit, or it is damaged.',
+  },
   package_refused: { status: 400, meaning: 'An npm package breaks a rule, such as integrity or origin.' },
   native_addon: {
     status: 400,
@@ -176,6 +181,11 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
   build_timeout: { status: 400, meaning: 'Building the component took too long.' },
   build_cancelled: { status: 503, meaning: 'The service stopped while the component was built.' },
   builder_busy: { status: 503, meaning: 'Too many components are being built; try again.' },
+  repository_unreachable: {
+    status: 503,
+    meaning:
+      'The server of a Git repository cannot be reached, and a component of it is not built yet. Try again later.',
+  },
   registry_unreachable: {
     status: 503,
     meaning: 'The package registry cannot be reached, and the cache has no copy.',

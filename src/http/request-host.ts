@@ -10,6 +10,18 @@ type HostOf = (
  * `trustedProxies` (addresses and CIDRs), and the Host header otherwise. The same host as Fastify's `request.host`.
  */
 export function requestHost(trustedProxies: readonly string[]): HostOf {
+  const isTrusted = trustedProxyCheck(trustedProxies);
+  return ({ headers, socket }) => {
+    const forwarded = headers['x-forwarded-host'];
+    const peer = socket.remoteAddress ?? '';
+    if (forwarded === undefined || forwarded === '' || !isTrusted(peer)) return headers.host ?? '';
+    // Each proxy appends its value: the values before it come from an unknown sender.
+    return String(forwarded).split(',').at(-1)?.trim() ?? '';
+  };
+}
+
+/** Tells whether an address is that of one of these proxies (addresses and CIDRs). */
+export function trustedProxyCheck(trustedProxies: readonly string[]): (address: string) => boolean {
   const trusted = new BlockList();
   for (const proxy of trustedProxies) {
     const [address = '', bits] = proxy.split('/');
@@ -17,14 +29,7 @@ export function requestHost(trustedProxies: readonly string[]): HostOf {
     if (bits === undefined) trusted.addAddress(address, family);
     else trusted.addSubnet(address, Number(bits), family);
   }
-  return ({ headers, socket }) => {
-    const forwarded = headers['x-forwarded-host'];
-    const peer = socket.remoteAddress ?? '';
-    if (forwarded === undefined || forwarded === '' || isIP(peer) === 0) return headers.host ?? '';
-    if (!trusted.check(peer, familyOf(peer))) return headers.host ?? '';
-    // Each proxy appends its value: the values before it come from an unknown sender.
-    return String(forwarded).split(',').at(-1)?.trim() ?? '';
-  };
+  return (address) => isIP(address) !== 0 && trusted.check(address, familyOf(address));
 }
 
 function familyOf(address: string): 'ipv4' | 'ipv6' {

@@ -31,6 +31,7 @@ import { type ProjectRouteOptions, projectRoutes } from './routes/project-routes
 import { type QuotaRouteOptions, quotaRoutes } from './routes/quota-routes.ts';
 import { type RegistryRouteOptions, registryRoutes } from './routes/registry-routes.ts';
 import { type ReplayRouteOptions, replayRoutes } from './routes/replay-routes.ts';
+import { type RepositoryRouteOptions, repositoryRoutes } from './routes/repository-routes.ts';
 import { type RunRouteOptions, runRoutes } from './routes/run-routes.ts';
 import { type SessionRouteOptions, sessionRoutes } from './routes/session-routes.ts';
 import { type SourceRouteOptions, sourceRoutes } from './routes/source-routes.ts';
@@ -41,6 +42,7 @@ import { type TestEventRouteOptions, testEventRoutes } from './routes/test-event
 import { type UserRouteOptions, userRoutes } from './routes/user-routes.ts';
 import { type VariableRouteOptions, variableRoutes } from './routes/variable-routes.ts';
 import { type WebhookRouteOptions, webhookRoutes } from './routes/webhook-routes.ts';
+import { type WorkflowQueueRouteOptions, workflowQueueRoutes } from './routes/workflow-queue-routes.ts';
 import { type WorkflowRouteOptions, workflowRoutes } from './routes/workflow-routes.ts';
 import { type WorkflowStreamRouteOptions, workflowStreamRoutes } from './routes/workflow-stream-routes.ts';
 import { type WorkflowTickRouteOptions, workflowTickRoutes } from './routes/workflow-tick-routes.ts';
@@ -58,6 +60,7 @@ export type RouteOptions = HealthRouteOptions &
   DataStoreRouteOptions &
   VariableRouteOptions &
   WorkflowStreamRouteOptions &
+  WorkflowQueueRouteOptions &
   WorkflowTickRouteOptions &
   AppRouteOptions &
   ApphookRouteOptions &
@@ -65,6 +68,7 @@ export type RouteOptions = HealthRouteOptions &
   ConfigureRouteOptions &
   ActionRouteOptions &
   RegistryRouteOptions &
+  RepositoryRouteOptions &
   SourceRouteOptions &
   SourceTimerRouteOptions &
   WorkflowRouteOptions &
@@ -334,6 +338,13 @@ export const routes: readonly Part[] = [
     ['GET', '/v1/registry/packages', 'listRegistryPackages', 'instance admin'],
     ['DELETE', '/v1/registry/packages', 'removeRegistryPackage', 'instance admin'],
   ]),
+  part('/v1', repositoryRoutes, [
+    ['POST', '/v1/registry/repositories', 'addRegistryRepository', 'instance admin'],
+    ['GET', '/v1/registry/repositories', 'listRegistryRepositories', 'instance admin'],
+    ['GET', '/v1/registry/repositories/:id', 'getRegistryRepository', 'instance admin'],
+    ['POST', '/v1/registry/repositories/:id/update', 'updateRegistryRepository', 'instance admin'],
+    ['DELETE', '/v1/registry/repositories/:id', 'removeRegistryRepository', 'instance admin'],
+  ]),
   part('/v1', sourceRoutes, [
     ['GET', '/v1/users/me/sources', 'listMySources', 'key', 'no tokens'],
     ['GET', '/v1/orgs/:id/sources', 'listWorkspaceSources', 'viewer'],
@@ -358,6 +369,7 @@ export const routes: readonly Part[] = [
     ['POST', '/v1/workflows/:id/deployments', 'createDeployment', 'member', 'no tokens'],
     ['GET', '/v1/deployments/:id', 'getDeployment', 'viewer'],
   ]),
+  part('/v1', workflowQueueRoutes, [['GET', '/v1/workflows/:id/queue', 'getWorkflowQueue', 'viewer']]),
   part('/v1', workflowTickRoutes, [['GET', '/v1/workflows/:id/ticks', 'listWorkflowTicks', 'viewer']]),
   part('/v1', templateRoutes, [
     ['POST', '/v1/templates', 'createTemplate', 'member'],

@@ -7,17 +7,21 @@ import { Histogram, type Registry } from 'prom-client';
 import { CallerError } from '#lib/errors.ts';
 import { isDeeperThan } from '#lib/json-depth.ts';
 import type { Logger } from '#lib/logger.ts';
+import { writeJson } from '#lib/write-json.ts';
 import { authenticateEverything } from './authenticate.ts';
 import { addCommonParameters } from './common-parameters.ts';
+import { type ConnectionLimitOptions, limitConnections } from './connection-limits.ts';
 import { drainBody } from './drain-body.ts';
 import { sendError } from './error-response.ts';
 import { followTable } from './follow-table.ts';
+import { numberTooLarge, unreadableBody } from './json-faults.ts';
 import { describeRoutes } from './openapi.ts';
 import { acceptRepeatedRequests, type RepeatedRequestOptions } from './repeated-requests.ts';
-import { requestHost } from './request-host.ts';
+import { requestHost, trustedProxyCheck } from './request-host.ts';
 import { RequestSummaries } from './request-summary.ts';
 import type { App } from './route-support.ts';
 import { type RouteOptions, reference, routes, routesOfEveryRole } from './routes.ts';
+import { checkScopeParameters } from './scope-parameters.ts';
 import { refuseUnknownPaths } from './unknown-path.ts';
 import { compileCheck } from './validation.ts';
 
@@ -26,9 +30,9 @@ const apiBodyBytesMax = 6 * 1024 * 1024;
 /** Objects and arrays within one another in such a body. */
 const bodyDepthMax = 500;
 /** Header fields must have arrived by then. */
-const headersTimeoutMs = 60_000;
+const headersTimeoutMs = 15_000;
 /** A whole request must have arrived by then, as these checks see it: slow senders do not hold connections. */
-const arrivalDefaults = { timeoutMs: 120_000, checkEveryMs: 30_000 };
+const arrivalDefaults = { timeoutMs: 120_000, checkEveryMs: 5_000 };
 /** So often the log has a line about the requests since the last one, when there were any. */
 const summaryMs = 60_000;
 /** Paths contain registry keys and cursors; longer ones match nothing. */
@@ -49,6 +53,8 @@ export interface ServerOptions extends RouteOptions, Pick<RepeatedRequestOptions
   api?: boolean;
   /** HTTP endpoints of sources: registered beside the API, with parsers of their own. */
   ingress?: (app: FastifyInstance) => void | Promise<void>;
+  /** How many connections there may be. Default any number. */
+  connections?: Pick<ConnectionLimitOptions, 'perAddressMax' | 'descriptorsMax'>;
   /** How long a whole request may take to arrive, and how often that is checked. Default two minutes. */
   arrival?: { timeoutMs: number; checkEveryMs: number };
 }
@@ -84,9 +90,14 @@ export async function createServer(options: ServerOptions): Promise<App> {
     },
   });
   const app: App = server.withTypeProvider<TypeBoxTypeProvider>();
+  if (options.connections !== undefined)
+    limitConnections(app.server, {
+      ...options.connections,
+      ...{ logger, metrics: options.metrics, isTrustedProxy: trustedProxyCheck(trustedProxies) },
+    });
   app.setValidatorCompiler(compileCheck);
   // Response schemas describe; what include and exclude leave of an object would not fit them.
-  app.setSerializerCompiler(() => (data) => JSON.stringify(data));
+  app.setSerializerCompiler(() => writeJson);
   app.setErrorHandler<FastifyError>(async (error, request, reply) => {
     if (error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') await drainBody(request.raw);
     return sendError(error, request, reply, logger);
@@ -98,6 +109,7 @@ export async function createServer(options: ServerOptions): Promise<App> {
   if (hasApi) await describeRoutes(app, { publicUrl: options.settings.publicUrl, version: options.version });
   await app.register(async (api: App) => {
     readJsonBodies(api);
+    checkScopeParameters(api);
     acceptRepeatedRequests(api, options);
     api.addHook('onRoute', followTable);
     api.addHook('onRoute', addCommonParameters);
@@ -135,14 +147,15 @@ function readJsonBodies(api: App): void {
   // Refuses `__proto__`, which only attacks use.
   const parse = api.getDefaultJsonParser('error', 'error');
   api.addContentTypeParser('application/json', { parseAs: 'string' }, (request, body, done) => {
-    if (body === '') return done(null, undefined);
-    if (isDeeperThan(body as string, bodyDepthMax))
+    const json = body as string;
+    if (json === '') return done(null, undefined);
+    if (isDeeperThan(json, bodyDepthMax))
       return done(
         new CallerError('invalid_json', `the body is nested more than ${bodyDepthMax} levels deep`),
       );
-    return parse(request, body as string, (error: Error | null, value?: unknown) => {
-      if (error === null) return done(null, value);
-      return done(new CallerError('invalid_json', 'the body is not well-formed JSON'));
+    return parse(request, json, (error: Error | null, value?: unknown) => {
+      if (error !== null) return done(unreadableBody(json));
+      return done(numberTooLarge(json) ?? null, value);
     });
   });
   // Nothing is decompressed: a small body could become a large one.

@@ -172,6 +172,7 @@ export class MailAcceptor {
             workflowId: workflow.id,
             ownerId: workflow.owner_id,
             deploymentId: workflow.deployment_id,
+            flowControl: workflow.flow_control,
             emitterId: target.triggerId,
             sourceType: 'EMAIL',
             event,

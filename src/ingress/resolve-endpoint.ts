@@ -30,6 +30,7 @@ export interface WorkflowEndpoint {
   ownerId: string;
   /** What new events run. */
   deploymentId: string;
+  flowControl: string | null;
   /** hi_… of the trigger. */
   triggerId: string;
   /** A step replies (`$.respond`). */
@@ -143,6 +144,7 @@ export class EndpointDirectory {
       workflowId: workflow.id,
       ownerId: workflow.owner_id,
       deploymentId: workflow.deployment_id,
+      flowControl: workflow.flow_control,
       triggerId: trigger.id,
       customResponse: trigger.custom_response === 1,
       auth: await openTriggerAuth(this.#sealer, trigger),

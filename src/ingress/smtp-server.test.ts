@@ -48,6 +48,7 @@ async function addWorkflow(store: Store, id: string, ownerId: string, key: strin
       project_id: null,
       name: id,
       state: 'active',
+      flow_control: null,
       deployment_id: `d_${id}`,
     });
     await replaceTriggers(store, tx, id, [

@@ -55,6 +55,7 @@ export async function takeByWorkflow(
     workflowId: endpoint.workflowId,
     ownerId: endpoint.ownerId,
     deploymentId: endpoint.deploymentId,
+    flowControl: endpoint.flowControl,
     emitterId: endpoint.triggerId,
     sourceType: 'HTTP',
     event,

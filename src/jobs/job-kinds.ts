@@ -1,4 +1,6 @@
 import type { DeliveryReason, DeliveryState } from '#storage/tables/delivery-tables.ts';
+import type { FlowKeys } from './held-jobs.ts';
+
 /** Every job kind and the JSON of its payload. `background-jobs.ts` maps each to the function that does it. */
 export interface JobPayloads {
   /** One invocation of a source's `run`. */
@@ -68,6 +70,8 @@ export interface JobPayloads {
     workflow_id: string;
     /** The idempotency key of the request, when its reply is to be kept. */
     key_id?: string;
+    /** Where the workflow has flow control: the keys of the event. */
+    flow?: FlowKeys;
   };
   /** Removes the runs and deployments of a workflow that was deleted, in batches. */
   delete_workflow: { workflow_id: string };
@@ -75,4 +79,6 @@ export interface JobPayloads {
   send_from_run: { run_id: string; number: number };
   /** Makes the deliveries of a replay that were not made with it. */
   queue_replay: { replay_id: string };
+  /** Finds the components in the history of a Git repository of the registry. */
+  update_repository: { repository_id: string };
 }

@@ -4,6 +4,7 @@ import type { Store } from '#storage/store.ts';
 import { newestOf } from './component-versions.ts';
 import type { LocalRegistry } from './local-registry.ts';
 import { listPackagedComponents, packageIds } from './package-store.ts';
+import { listHeadVersions, repositoryTips } from './repository-store.ts';
 import { scanPackage } from './scan-package.ts';
 
 /** A component of the registry, as its text says; what a key without a version means. */
@@ -15,8 +16,10 @@ export interface ListedEntry {
   type: 'source' | 'action';
   /** Slug of its app. */
   app: string;
-  /** Null: it ships with the service. */
+  /** Null: it ships with the service, or comes from a repository. */
   package: { name: string; version: string } | null;
+  /** The Git repository that it comes from, and the commit that has it. */
+  repository: { url: string; commit: string } | null;
 }
 
 export interface CatalogueFilter {
@@ -29,8 +32,8 @@ export interface CatalogueFilter {
 const typeOf = { sources: 'source', actions: 'action' } as const;
 
 /**
- * Everything that can be named by key: the shipped components, and the packages that were added. It is read on first use, and
- * again when packages were added or removed on any node; no component is evaluated.
+ * Everything that can be named by key: the shipped components, the packages that were added, and Git repositories at their refs. It
+ * is read on first use, and again when packages or repositories were added, updated or removed on any node; no component is evaluated.
  */
 export class ComponentCatalogue {
   readonly #store: Pick<Store, 'read'>;
@@ -91,7 +94,10 @@ export class ComponentCatalogue {
   }
 
   async #fromPackages(): Promise<ListedEntry[]> {
-    const state = stateOf(await packageIds(this.#store.read));
+    const state = stateOf([
+      ...(await packageIds(this.#store.read)),
+      ...(await repositoryTips(this.#store.read)),
+    ]);
     if (this.#packaged?.state !== state) {
       const read = this.#readPackages();
       const packaged = { state, entries: read.then(({ entries }) => entries) };
@@ -112,22 +118,44 @@ export class ComponentCatalogue {
   /** With the packages that they are of: none is without components. */
   async #readPackages(): Promise<{ state: string; entries: ListedEntry[] }> {
     const rows = await listPackagedComponents(this.#store.read);
-    const newest = Map.groupBy(rows, (row) => row.component_key)
+    const tips = await repositoryTips(this.#store.read);
+    const packaged = rows.map((row) => ({
+      ...row,
+      package: { name: row.package_name, version: row.package_version },
+      repository: null,
+    }));
+    const committed = (await listHeadVersions(this.#store.read)).map((row) => ({
+      ...row,
+      // Of equal versions, that of a package counts.
+      package_created_at_ms: Number.NEGATIVE_INFINITY,
+      package: null,
+      repository: { url: row.url, commit: row.commit_id },
+    }));
+    const newest = Map.groupBy([...packaged, ...committed], (row) => row.component_key)
       .values()
       .map((versions) => newestOf(versions))
       .filter((row) => row !== undefined);
     const entries = [...newest].map(
-      ({ component_key: key, name, version, description, app, kind, ...of }): ListedEntry => ({
+      ({
+        component_key: key,
+        name,
+        version,
+        description,
+        app,
+        kind,
+        package: of,
+        repository,
+      }): ListedEntry => ({
         key,
         name,
         version,
         description,
         type: typeOf[kind],
         app,
-        package: { name: of.package_name, version: of.package_version },
+        ...{ package: of, repository },
       }),
     );
-    return { state: stateOf(rows.map((row) => row.package_id)), entries };
+    return { state: stateOf([...rows.map((row) => row.package_id), ...tips]), entries };
   }
 
   /** Keys of what ships are known from where the files are; the rest is read of their texts. */
@@ -145,7 +173,7 @@ export class ComponentCatalogue {
     return shipped.map(({ key, app, kind }) => {
       const said = components.find((component) => component.key === key);
       const { name = key, version = '', description = '' } = said ?? {};
-      return { key, name, version, description, type: typeOf[kind], app, package: null };
+      return { key, name, version, description, type: typeOf[kind], app, package: null, repository: null };
     });
   }
 }

@@ -30,6 +30,7 @@ forEachStore((fixture) => {
         }),
       },
       registry: new LocalRegistry('/nowhere'),
+      repositories: { use: () => assert.fail('nothing is read of a repository') },
       clock: systemClock,
     });
     await assert.rejects(

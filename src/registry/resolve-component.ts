@@ -4,6 +4,7 @@ import {
   findComponent,
   findComponentByCode,
   findComponentByKey,
+  findComponentByOrigin,
   findComponentByTree,
   insertComponent,
 } from '#components/component-store.ts';
@@ -20,6 +21,9 @@ import { compareVersions, newestOf } from './component-versions.ts';
 import { type BuildWay, buildAndEvaluate, shapeFrom } from './evaluated-component.ts';
 import type { LocalRegistry } from './local-registry.ts';
 import { findPackagedKey, keepBuilt, readPackageFile } from './package-store.ts';
+import type { RepositoryFiles } from './repository-files.ts';
+import { findRepositoryVersions, type RepositoryVersion } from './repository-store.ts';
+import { originOf } from './repository-url.ts';
 
 /** How a request names a component; the first of these that is there counts (specification, section 4, Sources). */
 export interface ComponentReference {
@@ -40,6 +44,9 @@ export interface ComponentOwner {
 export const registryOwner = 'registry';
 const ownerOfRegistry = { ownerId: registryOwner, userId: registryOwner };
 
+/** Versions of a component that an error message names. */
+const versionsShown = 5;
+
 /** Source text of one component at most (specification: 400 for more). */
 const codeBytesMax = 2 * 1024 * 1024;
 
@@ -52,19 +59,24 @@ export class ComponentResolver {
   readonly #builder: ComponentBuilder;
   readonly #runner: Pick<Runner, 'describe'>;
   readonly #registry: LocalRegistry;
+  readonly #repositories: Pick<RepositoryFiles, 'use'>;
   readonly #clock: Clock;
+  /** Builds from repositories that are under way, by where the component comes from. */
+  readonly #fromRepositories = new Map<string, Promise<ComponentTable>>();
 
   constructor(options: {
     store: Store;
     builder: ComponentBuilder;
     runner: Pick<Runner, 'describe'>;
     registry: LocalRegistry;
+    repositories: Pick<RepositoryFiles, 'use'>;
     clock: Clock;
   }) {
     this.#store = options.store;
     this.#builder = options.builder;
     this.#runner = options.runner;
     this.#registry = options.registry;
+    this.#repositories = options.repositories;
     this.#clock = options.clock;
   }
 
@@ -138,23 +150,56 @@ export class ComponentResolver {
     const saved = await findComponentByKey(this.#store.read, key, owners, version);
     if (saved !== undefined && (await this.#use(saved))) return saved;
     const known = await this.#versionsOf(key, owners);
-    const shown = known.slice(0, 5).map((one) => JSON.stringify(one));
-    const hint = shown.length === 0 ? '' : `; there is version ${shown.join(', ')}`;
+    const shown = known.slice(0, versionsShown).map((one) => JSON.stringify(one));
+    const more = known.length > versionsShown ? ` and ${known.length - versionsShown} older` : '';
+    const hint = shown.length === 0 ? '' : `; there is version ${shown.join(', ')}${more}`;
     throw new CallerError('not_found', `there is no component ${JSON.stringify(text)}${hint}`, { id: text });
   }
 
-  /** The newest of this key, or exactly this version. Packages that an admin added come before what ships. */
+  /**
+   * Exactly this version: of packages, then of the history of Git repositories, then of what ships. Without a version, the highest
+   * of packages and of repositories at their refs (of equal ones that of a package), else what ships.
+   */
   async findInRegistry(key: string, version?: string): Promise<ComponentTable | undefined> {
     const packaged = await findPackagedKey(this.#store.read, key);
     const found = newestOf(
       version === undefined ? packaged : packaged.filter((candidate) => candidate.version === version),
     );
+    const inHistory = await findRepositoryVersions(this.#store.read, key, version);
+    const committed = newestOf(
+      inHistory
+        .filter(({ is_head }) => version !== undefined || Number(is_head) === 1)
+        .map((one) => ({ ...one, package_created_at_ms: Number(one.repository_created_at_ms) })),
+    );
+    const isNewer =
+      committed !== undefined &&
+      (found === undefined || compareVersions(committed.version, found.version) > 0);
+    if (isNewer) return this.#findCommitted(committed);
     if (found !== undefined) return this.#findPackaged(found);
     const entry = await this.#registry.find(key);
     if (entry === undefined) return undefined;
     const source = { kind: 'file', path: entry.path, root: entry.root } as const;
     const component = await this.#saveSource(source, null, ownerOfRegistry, 'key');
     return version === undefined || component.version === version ? component : undefined;
+  }
+
+  /** Built once from its commit: the repository is not needed again, and its dependencies stay as they were then. */
+  async #findCommitted(found: RepositoryVersion): Promise<ComponentTable> {
+    const { component_key: key, repository_id: repositoryId, url, commit_id: commit, path } = found;
+    const origin = originOf({ url, commit, path });
+    const known = await findComponentByOrigin(this.#store.read, { ownerId: registryOwner, key, origin });
+    if (known !== undefined && (await this.#use(known))) return known;
+    let building = this.#fromRepositories.get(origin);
+    if (building === undefined) {
+      building = this.#repositories
+        .use({ repositoryId, url, commit, path }, (read) => {
+          const source = { kind: 'stored', packageId: `${url}#${commit}`, path, read } as const;
+          return this.#saveSource(source, origin, ownerOfRegistry, 'key');
+        })
+        .finally(() => this.#fromRepositories.delete(origin));
+      this.#fromRepositories.set(origin, building);
+    }
+    return building;
   }
 
   /** Built once for each package: what it needs of npm stays as it was then. */
@@ -171,11 +216,19 @@ export class ComponentResolver {
 
   async #versionsOf(key: string, owners: readonly string[]): Promise<string[]> {
     const packaged = await findPackagedKey(this.#store.read, key);
+    const shipped = await this.#registry.find(key);
+    // Nothing is built for a message, but of what ships.
     const other =
-      (await this.#registry.find(key)) === undefined
+      shipped === undefined
         ? await findComponentByKey(this.#store.read, key, owners)
-        : await this.findInRegistry(key);
-    const versions = new Set(packaged.map(({ version }) => version));
+        : await this.#saveSource(
+            { kind: 'file', path: shipped.path, root: shipped.root },
+            null,
+            ownerOfRegistry,
+            'key',
+          );
+    const committed = await findRepositoryVersions(this.#store.read, key);
+    const versions = new Set([...packaged, ...committed].map(({ version }) => version));
     if (other !== undefined) versions.add(other.version);
     return [...versions].sort((a, b) => compareVersions(b, a));
   }

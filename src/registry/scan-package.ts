@@ -1,4 +1,5 @@
 import { posix } from 'node:path';
+import type { ComponentHead, ScanOutput } from '#components/builder/build-messages.ts';
 import type { PackageFetcher, PackageFile } from '#components/package-fetcher.ts';
 import { bytesText } from '#lib/units.ts';
 import { type ComponentKind, componentKinds } from '#storage/tables/registry-tables.ts';
@@ -57,47 +58,63 @@ export async function scanPackage(
   const slugs = new Map<string, string>();
   for (const [index, { path }] of candidates.entries()) {
     const { head } = readings[index] ?? {};
-    if (appFilePattern.test(path) && head?.app !== undefined)
-      slugs.set(posix.dirname(path), shownText(head.app, keyBytesMax));
+    const slug = appFilePattern.test(path) && head ? slugIn(head) : undefined;
+    if (slug !== undefined) slugs.set(posix.dirname(path), slug);
   }
   const found = new Map<string, ScannedComponent>();
   for (const [index, { path }] of candidates.entries()) {
     if (appFilePattern.test(path)) continue;
-    const folder = kindFolderOf(path);
-    const { head = null, problem } = readings[index] ?? {};
-    if (problem !== undefined) {
-      if (folder !== undefined) problems.push({ path, message: `the file does not parse: ${problem}` });
+    const said = readComponent(path, readings[index] ?? { head: null });
+    if (said === null) continue;
+    if ('problem' in said) {
+      problems.push({ path, message: said.problem });
       continue;
     }
-    const kind = kindOf(head?.type) ?? (head?.type === undefined ? folder?.kind : undefined);
-    if (head?.key === undefined || kind === undefined || (folder === undefined && head.type === undefined)) {
-      // Files beside a component are its helpers; one that has the name of its folder is meant to be one.
-      if (folder !== undefined && isNamedLikeFolder(path))
-        problems.push({ path, message: noComponent(head !== null, head?.type) });
-      continue;
-    }
-    if (!isKey(head.key)) {
-      problems.push({ path, message: `the key ${JSON.stringify(head.key.slice(0, 100))} cannot be used` });
-      continue;
-    }
-    const first = found.get(head.key);
+    const first = found.get(said.key);
     if (first !== undefined) {
       // Published packages hold the output of their compiler beside its input.
       if (!path.split('/').includes('dist'))
-        problems.push({ path, message: `the key ${head.key} is that of ${first.path} already` });
+        problems.push({ path, message: `the key ${said.key} is that of ${first.path} already` });
       continue;
     }
-    found.set(head.key, {
-      path,
-      key: head.key,
-      kind,
-      app: slugOf(path, slugs) ?? head.key.split('-', 1)[0] ?? head.key,
-      name: shownText(head.name ?? head.key, textBytesMax),
-      version: shownText(head.version ?? '', keyBytesMax),
-      description: shownText(head.description ?? '', textBytesMax),
-    });
+    found.set(said.key, { path, ...said, app: appOf(path, said.key, slugs) });
   }
   return { components: [...found.values()], apps: [...new Set(slugs.values())].sort(), problems };
+}
+
+/** What a file says of the component in it, or why that cannot be used; null: it is no component, and is not meant to be one. */
+export function readComponent(
+  path: string,
+  { head, problem }: ScanOutput['readings'][number],
+): Omit<ScannedComponent, 'path' | 'app'> | { problem: string } | null {
+  const folder = kindFolderOf(path);
+  if (problem !== undefined)
+    return folder === undefined ? null : { problem: `the file does not parse: ${problem}` };
+  const kind = kindOf(head?.type) ?? (head?.type === undefined ? folder?.kind : undefined);
+  if (head?.key === undefined || kind === undefined || (folder === undefined && head.type === undefined)) {
+    // Files beside a component are its helpers; one that has the name of its folder is meant to be one.
+    const isMeant = folder !== undefined && isNamedLikeFolder(path);
+    return isMeant ? { problem: noComponent(head !== null, head?.type) } : null;
+  }
+  if (!isKey(head.key))
+    return { problem: `the key ${JSON.stringify(head.key.slice(0, 100))} cannot be used` };
+  return {
+    key: head.key,
+    kind,
+    name: shownText(head.name ?? head.key, textBytesMax),
+    version: shownText(head.version ?? '', keyBytesMax),
+    description: shownText(head.description ?? '', textBytesMax),
+  };
+}
+
+/** The slug that app files say for a component at this path; else the first word of its key. */
+export function appOf(path: string, key: string, slugs: ReadonlyMap<string, string>): string {
+  return slugOf(path, slugs) ?? key.split('-', 1)[0] ?? key;
+}
+
+/** The slug of an app file, as it is stored. */
+export function slugIn(head: ComponentHead): string | undefined {
+  return head.app === undefined ? undefined : shownText(head.app, keyBytesMax);
 }
 
 function mayBeComponent({ path, text, encoding }: PackageFile): boolean {

@@ -47,7 +47,7 @@ export class ConnectionShares {
 }
 
 /** The number of descriptors that this process may have, as the system says. */
-function descriptorsMax(): number {
+export function descriptorsMax(): number {
   try {
     const [, soft] = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'latin1')) ?? [];
     return soft === undefined ? descriptorsAssumed : Number(soft);

@@ -152,6 +152,27 @@ test('one that is not set is a warning of the step, and an error where the prop 
   );
 });
 
+test('one that is not set is an error where the url of a request needs it, and a warning elsewhere in a request', async () => {
+  const request = (httpRequest: unknown) =>
+    run({ props: { httpRequest } }, `{ httpRequest: { type: 'http_request', default: { method: 'GET' } } }`);
+  for (const value of [
+    { url: '{{process.env.BASE}}' },
+    { url: '{{process.env.BASE}}/orders' },
+    '{"url": "{{process.env.BASE}}"}',
+  ])
+    assert.equal(
+      (await request(value)).error?.message,
+      'prop httpRequest: the environment variable BASE is not set, and the url of the request needs it',
+    );
+  const url = 'https://x.example/{{process.env.PATH_OF}}';
+  const outcome = await request({ url, headers: [{ name: 'x', value: '{{process.env.TOKEN}}' }] });
+  assert.equal(outcome.status, 'finished');
+  assert.deepEqual(levels(outcome), [
+    ['warn', 'prop httpRequest: the environment variable PATH_OF is not set'],
+    ['warn', 'prop httpRequest: the environment variable TOKEN is not set'],
+  ]);
+});
+
 test('an expression that says what holds without a variable needs none', async () => {
   const props = {
     a: '{{process.env.MISSING ?? "fallback"}}',

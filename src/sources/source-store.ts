@@ -54,6 +54,12 @@ export async function findSources(db: Db, ids: readonly string[]): Promise<Map<s
   return new Map(rows.map((row) => [row.id, row]));
 }
 
+/** A source as it is listed, without what it was given. */
+export interface ListedSource extends Pick<SourceTable, 'id' | 'created_at_ms'> {
+  /** Size of its props. */
+  bytes: number;
+}
+
 /**
  * Sources of an owner, newest first; those still being created are not shown. `words`: only those that have it in their
  * name, name slug or id, whatever its case (of ASCII); `health`: only those whose health is in this state.
@@ -63,10 +69,13 @@ export async function pageOfSources(
   ownerId: string,
   page: PageRequest,
   { words = '', health }: { words?: string; health?: { state: HealthState; nowMs: number } } = {},
-): Promise<Page<SourceTable>> {
+): Promise<Page<ListedSource>> {
   let query = db
     .selectFrom('sources')
-    .select(sourceColumns)
+    .select(['id', 'created_at_ms'])
+    .select(
+      sql<number>`octet_length(configured_props) + coalesce(octet_length(dynamic_props), 0)`.as('bytes'),
+    )
     .where('owner_id', '=', ownerId)
     .where('state', '!=', 'deploying');
   if (health !== undefined) query = query.where(hasHealth('source', health.state, health.nowMs));

@@ -23,6 +23,8 @@ import { ownerSharesMigration } from './migrations/0020-owner-shares.ts';
 import { variablesMigration } from './migrations/0021-variables.ts';
 import { runReplaysMigration } from './migrations/0022-run-replays.ts';
 import { testEventsMigration } from './migrations/0023-test-events.ts';
+import { gitRegistriesMigration } from './migrations/0024-git-registries.ts';
+import { flowControlMigration } from './migrations/0025-flow-control.ts';
 import { controlFlowMigration } from './migrations/0026-control-flow.ts';
 import type { Store, Tx } from './store.ts';
 
@@ -56,6 +58,8 @@ export const migrations: readonly Migration[] = [
   variablesMigration,
   runReplaysMigration,
   testEventsMigration,
+  gitRegistriesMigration,
+  flowControlMigration,
   controlFlowMigration,
 ];
 

@@ -19,6 +19,7 @@ import type {
 } from './tables/delivery-tables.ts';
 import type { ComponentDbTable, EmitterTable, EventTable } from './tables/event-tables.ts';
 import type { FileChunkTable, FileTable } from './tables/file-tables.ts';
+import type { FlowGroupTable, FlowQueueTable, FlowRunTable } from './tables/flow-tables.ts';
 import type { HealthTable } from './tables/health-tables.ts';
 import type { IdempotencyKeyTable } from './tables/idempotency-tables.ts';
 import type {
@@ -44,6 +45,8 @@ import type {
   RegistryComponentTable,
   RegistryFileTable,
   RegistryPackageTable,
+  RegistryRepositoryTable,
+  RegistryVersionTable,
 } from './tables/registry-tables.ts';
 import type {
   SourceAccountTable,
@@ -100,6 +103,8 @@ export interface Tables {
   registry_packages: RegistryPackageTable;
   registry_files: RegistryFileTable;
   registry_components: RegistryComponentTable;
+  registry_repositories: RegistryRepositoryTable;
+  registry_versions: RegistryVersionTable;
   sources: SourceTable;
   source_accounts: SourceAccountTable;
   source_apphooks: SourceApphookTable;
@@ -126,6 +131,9 @@ export interface Tables {
   run_resumes: RunResumeTable;
   run_waits: RunWaitTable;
   run_sends: RunSendTable;
+  flow_queues: FlowQueueTable;
+  flow_groups: FlowGroupTable;
+  flow_runs: FlowRunTable;
   data_stores: DataStoreTable;
   data_store_entries: DataStoreEntryTable;
   variables: VariableTable;

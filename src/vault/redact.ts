@@ -11,8 +11,9 @@ const hintsSearchedMax = 32;
 const replacement = '[redacted]';
 
 /**
- * A function that replaces every occurrence of the secrets in a text by "[redacted]": as they are, JSON-escaped,
- * base64 (at any alignment, so also inside `Basic …`) and URL-encoded. Occurrences that overlap become one. JSON text
+ * A function that replaces every occurrence of the secrets in a text by "[redacted]": as they are, JSON-escaped, as
+ * `util.inspect` and `console.log` write strings, base64 (at any alignment, so also inside `Basic …`) and URL-encoded. Each line of 8
+ * or more characters of a secret with several lines is a secret too, but for the header lines of a PEM. Occurrences that overlap become one. JSON text
  * stays valid JSON. Takes time linear in the text, and nearly none where no secret occurs. Values of fewer than 8
  * characters are left alone, but those of `shortSecrets` from 4 characters on. A short one is left alone in the names of JSON
  * objects and within longer numbers, such as times.
@@ -26,7 +27,11 @@ export function makeRedactor(
     (value) => value.length >= shortSecretCharactersMin && value.length < secretCharactersMin,
   );
   if (values.length + shorts.length === 0) return (text) => text;
-  const hints = hintsOf([...patternsOf(values.map(beginningOf)), ...shortPatternsOf(shorts)]);
+  const hints = hintsOf([
+    ...patternsOf(values.map(beginningOf)),
+    ...linePatternsOf(values, beginningOf),
+    ...shortPatternsOf(shorts),
+  ]);
   // Both are built when first needed: most runs of most sources never print a secret.
   let hintMatcher: SecretMatcher | undefined;
   let secrets: Secrets | undefined;
@@ -52,7 +57,7 @@ export function bothRedactors(
 }
 
 function secretsFor(values: readonly string[], shorts: readonly string[]): Secrets {
-  const long = patternsOf(values);
+  const long = [...patternsOf(values), ...linePatternsOf(values)];
   const short = shortPatternsOf(shorts);
   return {
     all: new SecretMatcher([...long, ...short]),
@@ -120,7 +125,8 @@ function patternsOf(values: readonly string[]): string[] {
   const patterns = new Set<string>();
   for (const value of values) {
     const bytes = Buffer.from(value, 'utf8');
-    const forms = [value, jsonEscaped(value), jsonEscaped(jsonEscaped(value)), ...urlForms(value)];
+    const forms = [...writtenForms(value), ...urlForms(value)];
+    if (value.length > inspectedMax) forms.push(...writtenForms(value.slice(0, inspectedMax)));
     for (const encoding of ['base64', 'base64url'] as const) {
       forms.push(bytes.toString(encoding), ...[0, 1, 2].map((offset) => base64Core(bytes, offset, encoding)));
     }
@@ -134,10 +140,82 @@ function shortPatternsOf(values: readonly string[]): string[] {
   const patterns = new Set<string>();
   for (const value of values) {
     const bytes = Buffer.from(value, 'utf8');
-    const forms = [value, jsonEscaped(value), jsonEscaped(jsonEscaped(value)), ...urlForms(value)];
+    const forms = [...writtenForms(value), ...urlForms(value)];
     for (const form of [...forms, bytes.toString('base64'), bytes.toString('base64url')]) patterns.add(form);
   }
   return [...patterns];
+}
+
+/** `util.inspect` cuts longer strings there. */
+const inspectedMax = 10_000;
+/** Deeper values are rarely printed; then a line of fewer than 8 characters may show. */
+const inspectedIndentMax = 16;
+/** Says what follows, and is the same in every file. */
+const headerLine = /^-----(BEGIN|END) [^-]*-----$/;
+
+/**
+ * The lines of secrets that have several: they are printed one by one by `split`, in YAML, in nested errors and by `util.inspect`, which
+ * breaks long strings at line ends. A line that is too short to be looked for is hidden with those around it. `part` reduces a form to its
+ * beginning.
+ */
+function linePatternsOf(values: readonly string[], part = (form: string) => form): string[] {
+  const patterns = new Set<string>();
+  for (const value of values) {
+    // Environment files have keys in one line, with `\n` in it.
+    const text = value.includes('-----BEGIN ') ? value.replaceAll('\\n', '\n') : value;
+    const lines = text.split(/(?<=\n|\r(?!\n))/);
+    if (lines.length === 1) continue;
+    for (const line of lines) {
+      const trimmed = line.trim();
+      if (trimmed.length < secretCharactersMin || headerLine.test(trimmed)) continue;
+      for (const form of [...writtenForms(part(trimmed)), ...urlForms(part(trimmed))]) patterns.add(form);
+    }
+    if (lines.every((line) => line.trim().length >= secretCharactersMin)) continue;
+    const plain = text.trimEnd();
+    for (let indent = 0; indent <= inspectedIndentMax; indent += 1) {
+      const space = ' '.repeat(indent);
+      const together = [plain.replaceAll('\n', `\n${space}`)];
+      if (indent % 2 === 0) together.push(lines.map(inspectedLiteral).join(` +\n${space}`).slice(1, -1));
+      for (const form of together) patterns.add(part(form)).add(part(jsonEscaped(form)));
+    }
+  }
+  return [...patterns].filter((form) => form.length >= secretCharactersMin);
+}
+
+/** A text as programs write it: as it is, in JSON, in JSON within JSON, and as `util.inspect` writes it. */
+function writtenForms(value: string): string[] {
+  const inspected = inspectEscaped(value);
+  // Texts with both kinds of quotes around them depend on what stands beside the secret.
+  const forms = [value, jsonEscaped(value), inspected, inspected.replaceAll("'", "\\'")];
+  return [...forms, ...forms.map(jsonEscaped)];
+}
+
+/** One of the literals in which `util.inspect` writes a long string, with its quotes. */
+function inspectedLiteral(text: string): string {
+  const inspected = inspectEscaped(text);
+  if (!text.includes("'")) return `'${inspected}'`;
+  if (!text.includes('"')) return `"${inspected}"`;
+  if (!text.includes('`') && !text.includes('${')) return `\`${inspected}\``;
+  return `'${inspected.replaceAll("'", "\\'")}'`;
+}
+
+const namedEscapes: Readonly<Record<string, string>> = {
+  '\b': '\\b',
+  '\t': '\\t',
+  '\n': '\\n',
+  '\f': '\\f',
+  '\r': '\\r',
+  '\\': '\\\\',
+};
+
+/** A string as `util.inspect` writes it between quotes that are not in it. */
+function inspectEscaped(text: string): string {
+  return text.replace(/[\p{Cc}\p{Cs}\\]/gu, (character) => {
+    const code = character.charCodeAt(0);
+    const named = namedEscapes[character];
+    if (named !== undefined) return named;
+    return code > 0xff ? `\\u${code.toString(16)}` : `\\x${code.toString(16).toUpperCase().padStart(2, '0')}`;
+  });
 }
 
 /**

@@ -253,6 +253,24 @@ forEachSharedService((fixture) => {
     ]) {
       assertError(await post(body), 400, 'invalid_json');
     }
+    for (const [body, key] of [
+      ['{"configured_props": {"__proto__": 1}}', '__proto__'],
+      ['{"configured_props": {"\\u005f_proto__": 1}}', '__proto__'],
+      ['{"configured_props": {"constructor": {"prototype": {}}}}', 'constructor.prototype'],
+    ] as const)
+      assert.match((await post(body)).body.error, new RegExp(`^${key}: found this key in the body`));
+    for (const [number, isFine] of [
+      ['1e400', false],
+      ['-1E+309', false],
+      ['9'.repeat(310), false],
+      ['1e308', true],
+      ['1e-400', true],
+      ['"1e400"', true],
+    ] as const) {
+      const answer = await post(`{"component_code":"x","configured_props":{"list":[{"n":${number}}]}}`);
+      assert.equal(answer.status, 400);
+      assert.equal(/^n: found a number above 1.8e308/.test(answer.body.error), !isFine, answer.body.error);
+    }
     for (const body of ['[]', 'null', '1', '"text"', 'true', '[{"name":"x"}]']) {
       assertError(await post(body), 400, 'invalid_body');
     }
@@ -456,6 +474,33 @@ forEachSharedService((fixture) => {
       exclude: 'id',
     });
     assert.deepEqual(Object.keys(made.body.data).sort(), ['hid', 'name']);
+  });
+
+  test('an empty id, and ids of query and body that differ, are 400: nothing is made or removed for another owner', async () => {
+    const { service } = fixture;
+    const value = { value: 'kept' };
+    assert.equal((await service.api('PUT', `/v1/variables/SCOPED?org_id=${workspace}`, value)).status, 200);
+    for (const [method, path, body, parameter] of [
+      ['DELETE', `/v1/variables/SCOPED?org_id=${workspace}&project_id=`, undefined, 'project_id'],
+      ['PUT', '/v1/variables/SCOPED?org_id=', value, 'org_id'],
+      ['PUT', '/v1/variables/SCOPED', { ...value, workspace_id: '' }, 'workspace_id'],
+      ['GET', '/v1/variables?org_id=', undefined, 'org_id'],
+      ['POST', '/v1/sources?org_id=', { component_code: component }, 'org_id'],
+      ['POST', `/v1/data_stores?org_id=${workspace}`, { name: 'x', org_id: 'o_other' }, 'org_id'],
+      [
+        'PUT',
+        `/v1/variables/SCOPED?org_id=${workspace}&project_id=proj_a`,
+        { ...value, project_id: 'proj_b' },
+        'project_id',
+      ],
+    ] as const)
+      assertError(await service.api(method, path, body), 400, 'invalid_parameter', parameter);
+    const kept = await service.api('GET', `/v1/variables/SCOPED?org_id=${workspace}`);
+    assert.equal(kept.body.data.value, 'kept');
+    assert.equal((await service.api('GET', '/v1/variables/SCOPED')).status, 404);
+    const same = { name: 'same', org_id: workspace };
+    const store = await service.api('POST', `/v1/data_stores?org_id=${workspace}`, same);
+    assert.equal(store.body.data.owner_id, workspace);
   });
 
   test('org_id and workspace_id, in query or body, say whose it becomes; two that differ are 400', async () => {

@@ -31,6 +31,27 @@ describe('editing in the browser', { skip: chromiumSkip() }, () => {
     });
   }
 
+  test('an example is made inactive, activated, and answers', async () => {
+    const page = await dashboard.signedIn('/workflows/new');
+    const examples = page.getByRole('region', { name: 'Examples' });
+    await examples.getByText('Reads PAGE_URL and CHAT_URL.').waitFor();
+    assert.equal(await examples.getByRole('button').count(), 10);
+    await examples.getByRole('button', { name: /^Shorten links/ }).click();
+    const address = (await page.locator('.endpoint code.break').textContent()) ?? '';
+    assert.equal((await fetch(address)).status, 404, 'it is not active');
+    await page.getByRole('tab', { name: 'Settings' }).click();
+    await page.getByRole('button', { name: 'Activate', exact: true }).click();
+    await page.getByRole('button', { name: 'Deactivate' }).waitFor();
+    const put = await fetch(`${address}/mill`, {
+      method: 'PUT',
+      headers: { 'content-type': 'application/json' },
+      body: '{"url": "https://example.com/a"}',
+    });
+    assert.equal(await put.text(), 'https://example.com/a\n');
+    const answer = await fetch(`${address}/mill`, { redirect: 'manual' });
+    assert.deepEqual([answer.status, answer.headers.get('location')], [302, 'https://example.com/a']);
+  });
+
   test('from nothing to a run, then changed, tried, compared and deployed', async () => {
     const page = await dashboard.signedIn('/workflows');
     await page.getByRole('link', { name: 'New workflow' }).click();
@@ -38,6 +59,7 @@ describe('editing in the browser', { skip: chromiumSkip() }, () => {
     await page.getByRole('button', { name: /^An HTTP request/ }).click();
     await page.getByLabel('Name', { exact: true }).fill('greets');
     await page.getByLabel('Name of the step').fill('greet');
+    await page.getByLabel('Note', { exact: true }).fill('Greets the caller');
     await write(page, 'greet', cell("return 'Hello ' + steps.trigger.event.body.name;"));
     await dashboard.screenshot(page, 'new-workflow-code');
     await page.getByRole('button', { name: 'Create workflow' }).click();
@@ -72,8 +94,11 @@ describe('editing in the browser', { skip: chromiumSkip() }, () => {
     await page.getByText('Deployed. New runs have it').waitFor();
     const { data } = (await service.api('GET', `/v1/workflows/${id}`)).body;
     assert.deepEqual(
-      data.steps.map((step: { namespace: string }) => step.namespace),
-      ['after', 'greet'],
+      data.steps.map((step: { namespace: string; note: string | null }) => [step.namespace, step.note]),
+      [
+        ['after', null],
+        ['greet', 'Greets the caller'],
+      ],
     );
     assert.equal(data.triggers[0].endpoint_url, address);
     dashboard.nothingWrong();

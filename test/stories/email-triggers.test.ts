@@ -1,19 +1,10 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { type AddressInfo, createServer } from 'node:net';
 import { test } from 'node:test';
 import nodemailer, { type SendMailOptions } from 'nodemailer';
+import { freePort } from '../support/free-port.ts';
 import { forEachService } from '../support/millrace.ts';
 import { SmtpClient } from '../support/smtp-client.ts';
 import { waitFor } from '../support/wait-for.ts';
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
 
 const port = await freePort();
 

@@ -99,6 +99,8 @@ async function prepare(): Promise<void> {
       .id,
     projects: (await made(`/v1/workspaces/${workspace}/projects`, { name: 'Ours' })).id,
     components: (await made('/v1/components', { component_code: action, ...owned })).id,
+    // A clone that is not there: nothing is read.
+    repositories: (await made('/v1/registry/repositories', { url: '/nowhere/components' }, service.admin)).id,
     templates: (await made('/v1/templates', { workflow_id: workflow.id, ...owned })).id,
     accounts: (
       await made(
@@ -126,6 +128,7 @@ function contentOf(operationId: string): { query?: string; body?: object } {
     createUser: { body: { username: some, email: `${some}@example.com` } },
     // The name is invalid, so that nothing is fetched.
     addRegistryPackage: { body: { name: 'no such name' } },
+    addRegistryRepository: { body: { url: 'no such address' } },
     removeRegistryPackage: { query: 'name=none' },
     createApiKey: { body: { name: 'second' } },
     createWorkspace: { body: { name: 'Theirs' } },

@@ -107,10 +107,17 @@ describe('the manual', () => {
         }
       } finally {
         await session.end();
+        await removeVariables();
       }
     });
   }
 });
+
+/** The next page lists its own. */
+async function removeVariables(): Promise<void> {
+  const { body } = await service.api('GET', '/v1/variables?limit=100');
+  for (const { name } of body.data) await service.api('DELETE', `/v1/variables/${name}`);
+}
 
 test('every example with the client in the reference is what its types say', async () => {
   const folder = await createTempFolder('manual-types');

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { chromiumSkip } from '../support/chromium.ts';
 import { useDashboard } from '../support/dashboard-browser.ts';
+import { GitRepository, gitSkip } from '../support/git-repository.ts';
 import { startNpmRegistry } from '../support/npm-registry.ts';
 import type { ServiceClient } from '../support/service-client.ts';
 
@@ -80,6 +81,49 @@ describe('the registry in the dashboard', { skip: chromiumSkip() }, () => {
     await page
       .getByRole('heading', { name: 'Tick <img src=x onerror=alert(1)> ⟨U+202E⟩omeD', level: 1 })
       .waitFor();
+    dashboard.nothingWrong();
+  });
+
+  test('a Git repository is added by the admin, updated and removed, and says why it fails', {
+    skip: gitSkip(),
+  }, async () => {
+    await using repository = await GitRepository.create();
+    const path = 'actions/wave/wave.mjs';
+    const wave = (version: string) =>
+      `export default { key: "git-wave", name: "Wave", version: "${version}", type: "action", run() { return "${version}"; } };`;
+    await repository.commit({ [path]: wave('0.0.1') });
+    const second = await repository.commit({
+      [path]: wave('0.0.2'),
+      'actions/broken/broken.mjs': 'export {',
+    });
+    const page = await dashboard.signedIn('/registry');
+    await page.getByRole('tab', { name: 'Git repositories' }).click();
+    await page.getByText('No Git repositories yet').waitFor();
+    await page.getByLabel('URL of the repository').fill('git@example.com:a/b.git');
+    await page.getByRole('button', { name: 'Add', exact: true }).click();
+    await page.getByText('The repository was not added.').waitFor();
+    dashboard.forgetComplaints();
+    await page.getByLabel('URL of the repository').fill(repository.path);
+    await page.getByLabel('Branch, tag or commit').fill('main');
+    await page.getByRole('button', { name: 'Add', exact: true }).click();
+    const card = page.getByRole('region', { name: `${repository.path} main` });
+    await card.getByText('Ready', { exact: true }).waitFor();
+    await card.getByText('2 versions in 2 commits').waitFor();
+    await card.getByText('Files that were left out, and why').click();
+    await card.getByText('actions/broken/broken.mjs').waitFor();
+    await dashboard.screenshot(page, 'registry-repositories');
+    await page.goto(`${service.url}/registry/git-wave`);
+    await page.getByText(`from ${repository.path} at ${second.slice(0, 12)}`).waitFor();
+    await page.goBack();
+
+    await repository.git('branch', '-m', 'main', 'trunk');
+    await card.getByRole('button', { name: 'Update' }).click();
+    await card.getByText('Failing', { exact: true }).waitFor();
+    await card.getByText('the repository has no branch, tag or commit "main"').waitFor();
+    await dashboard.screenshot(page, 'registry-repository-fails');
+    await card.getByRole('button', { name: 'Remove' }).click();
+    await page.getByRole('button', { name: 'Remove repository' }).click();
+    await page.getByText('No Git repositories yet').waitFor();
     dashboard.nothingWrong();
   });
 

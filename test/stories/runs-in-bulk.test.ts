@@ -49,11 +49,12 @@ forEachSharedService((fixture) => {
     const workflow = await withFailures(5);
     const before = (await listed(workflow.id)).reverse();
     await fix(workflow.id);
-    const first = await bulk(workflow.id, 'replay', { limit: 2 });
+    const { until, ...first } = await bulk(workflow.id, 'replay', { limit: 2 });
     assert.deepEqual(first, { done: 2, failed: 0, failures: [], remaining: 3, last: before[1]?.id });
-    const rest = await bulk(workflow.id, 'replay', { after: first.last });
-    assert.deepEqual(rest, { done: 3, failed: 0, failures: [], remaining: 0, last: before[4]?.id });
-    assert.deepEqual(await bulk(workflow.id, 'replay'), {
+    const rest = await bulk(workflow.id, 'replay', { after: first.last, until });
+    assert.deepEqual(rest, { done: 3, failed: 0, failures: [], remaining: 0, last: before[4]?.id, until });
+    assert.deepEqual(await bulk(workflow.id, 'replay', { until }), {
+      until,
       ...{ done: 0, failed: 0, failures: [], remaining: 0, last: null },
     });
     const again = await waitFor(async () => {
@@ -64,6 +65,45 @@ forEachSharedService((fixture) => {
       again.map(({ replay_of }) => replay_of),
       before.map(({ id }) => id),
     );
+  });
+
+  test('of requests at the same moment one takes a run', async () => {
+    const workflow = await withFailures(3);
+    for (const operation of ['replay', 'restart']) {
+      const before = await listed(workflow.id);
+      const answers = await Promise.all(Array.from({ length: 4 }, () => bulk(workflow.id, operation)));
+      assert.equal(
+        answers.reduce((sum, { done }) => sum + done, 0),
+        3,
+        JSON.stringify(answers),
+      );
+      const made = (await listed(workflow.id)).slice(0, -before.length);
+      assert.equal(new Set(made.map(({ replay_of }) => replay_of)).size, 3);
+      assert.equal(made.length, 3);
+      await waitFor(async () => (await listed(workflow.id)).every(({ state }) => state === 'failed'));
+    }
+  });
+
+  test('a paced replay of runs that succeed ends: its own runs come after its end', async () => {
+    const { service } = fixture;
+    const workflow = await service.createWorkflow({
+      steps: [{ namespace: 'a', code: cell('return 1;') }],
+      triggers: [{ type: 'http', props: {} }],
+    });
+    const succeeded = async () =>
+      (await listed(workflow.id)).filter(({ state }) => state === 'succeeded').length;
+    for (let n = 1; n <= 3; n += 1) {
+      await post(workflow.triggers[0].endpoint_url, {});
+      await waitFor(async () => (await succeeded()) === n);
+    }
+    let next: object = {};
+    for (let n = 1; n <= 3; n += 1) {
+      const answer = await bulk(workflow.id, 'replay', { state: 'succeeded', limit: 1, ...next });
+      assert.deepEqual([answer.done, answer.remaining], [1, 3 - n]);
+      next = { after: answer.last, until: answer.until };
+      await waitFor(async () => (await succeeded()) === 3 + n);
+    }
+    assert.equal((await bulk(workflow.id, 'replay', { state: 'succeeded', ...next })).done, 0);
   });
 
   test('failed runs are restarted together, from the steps at which they failed', async () => {
@@ -91,6 +131,7 @@ forEachSharedService((fixture) => {
     const { service } = fixture;
     const workflow = await withFailures(3);
     const [oldest, , newest] = (await listed(workflow.id)).reverse();
+    const [foreign] = await listed((await withFailures(1)).id);
     const since = newest?.created_at;
     assert.deepEqual(
       (await service.api('GET', `/v1/workflows/${workflow.id}/runs?since=${since}`)).body.data.map(
@@ -107,6 +148,11 @@ forEachSharedService((fixture) => {
       ['restart', { state: 'succeeded' }, 'state'],
       ['replay', { limit: 1001 }, 'limit'],
       ['replay', { states: ['failed'] }, 'states'],
+      ['replay', { after: 'zzz' }, 'after'],
+      ['replay', { after: '' }, 'after'],
+      ['replay', { after: workflow.id }, 'after'],
+      ['cancel', { after: 'z'.repeat(27) }, 'after'],
+      ['restart', { after: foreign?.id }, 'after'],
     ] as const) {
       const refused = await service.api('POST', `/v1/workflows/${workflow.id}/runs/${operation}`, body);
       assert.deepEqual([refused.status, refused.body.details?.parameter], [400, parameter]);

@@ -385,6 +385,7 @@ async function seed(dataFolder: string): Promise<{ id: string; workspaceId: stri
     const workflowId = await storeWorkflow(store, { id: 'p_seeded', ownerId: userId });
     const trigger: RunTrigger = {
       ...{ workflowId, ownerId: userId, deploymentId: 'd_p_seeded_1', emitterId: 'hi_1' },
+      flowControl: null,
       ...{ sourceType: 'HTTP', event: '{}', hops: 0 },
     };
     const nowMs = Date.now();

@@ -44,6 +44,31 @@ forEachSharedService((fixture) => {
     assert.equal((await ask('GET', path)).length, 1);
   });
 
+  test('a list has the sizes of test events and not the events, and a workflow keeps 20 MB of them', async () => {
+    const { id } = await make();
+    const path = `/v1/workflows/${id}/test_events`;
+    const event = { text: 'é'.repeat(2_500_000), list: [1, { a: null }] };
+    const bytes = Buffer.byteLength(JSON.stringify(event));
+    for (const name of ['a', 'b', 'c', 'd']) {
+      const put = await ask('PUT', `${path}/${name}?exclude=created_at`, { event });
+      assert.deepEqual(put, { name, workflow_id: id, bytes, source_type: 'HTTP', event });
+    }
+    const listed = await ask('GET', `${path}?exclude=created_at`);
+    assert.deepEqual(
+      listed,
+      ['d', 'c', 'b', 'a'].map((name) => ({ name, workflow_id: id, bytes, source_type: 'HTTP' })),
+    );
+    assert.deepEqual((await ask('GET', `${path}/a`)).event, event);
+    const full = await fixture.service.api('PUT', `${path}/e`, { event });
+    assert.equal(full.status, 400);
+    assert.equal(full.body.details.parameter, 'event');
+    assert.match(
+      full.body.error,
+      /^event: found 5,000,033 bytes of JSON, expected at most 971,388: the test events of a workflow can have 20 MB together/,
+    );
+    await ask('PUT', `${path}/a`, { event });
+  });
+
   test('what is no test event is refused with what was expected', async () => {
     const { id } = await make();
     const other = await make();

@@ -642,7 +642,8 @@ describe('the command line', () => {
         /steps\.hello: expected exports of/,
       );
       await ok('test-events', 'put', 'mine', 'sample', '--run', first.id);
-      assert.match(await ok('test-events', 'list', 'mine'), /sample +HTTP/);
+      assert.match(await ok('test-events', 'list', 'mine'), /sample +HTTP .*(bytes|KB)/);
+      assert.match(await ok('test-events', 'get', 'mine', 'sample'), /^\{[\s\S]*"method"/);
       assert.match(await fails(2, 'test-events', 'put', 'mine', 'b', '--event', '{'), /--event: not JSON/);
       assert.match(await fails(2, 'test-events', 'put', 'mine', 'b'), /give one of --event and --run/);
       assert.match(await ok('test-events', 'run', 'mine', 'sample'), /\w/);
@@ -663,6 +664,58 @@ describe('the command line', () => {
       assert.equal((await json('workflows', 'update', id, '--inactive', '--name', 'other')).active, false);
       await ok('workflows', 'delete', id);
       await fails(3, 'workflows', 'describe', id);
+    });
+
+    test('a workflow that was made says where it listens, and which variables it reads that are not set', async () => {
+      const definition = {
+        settings: { name: 'relay' },
+        triggers: [{ type: 'source', props: { component: 'http-new-requests-payload-only' } }],
+        steps: [
+          {
+            namespace: 'send_on',
+            component: 'http-post-request',
+            props: { httpRequest: { url: '{{process.env.RELAY_URL}}/{{process.env.RELAY_PATH ?? "in"}}' } },
+          },
+          { namespace: 'check', code: 'export default { run() { return process.env.RELAY_PIN.length; } };' },
+        ],
+      };
+      await writeFile(join(folder.path, 'relay.json'), JSON.stringify(definition));
+      const made = await run('workflows', 'create', '--file', 'relay.json');
+      assert.match(made.stdout, /^p_\w+ {2}relay {2}http:\S+\/in\/\w+\n$/);
+      assert.match(
+        made.stderr,
+        /reads variables that are not set: RELAY_PIN, RELAY_URL\. .*millrace env set NAME=value/,
+      );
+      await ok('env', 'set', 'RELAY_URL=http://127.0.0.1:9');
+      await ok('env', 'set', 'RELAY_PIN=1234');
+      const again = await run('workflows', 'create', '--file', 'relay.json', '--name', 'relay 2');
+      assert.doesNotMatch(again.stderr, /not set/);
+      const described = await ok('workflows', 'describe', 'relay');
+      assert.match(described, /send_on[^\n]*process\.env\.RELAY_URL/, 'the props of its steps');
+      for (const name of ['RELAY_URL', 'RELAY_PIN']) await ok('env', 'unset', name);
+      await writeFile(join(folder.path, 'empty.json'), '{}');
+      assert.match((await run('workflows', 'create', '--file', 'empty.json')).stderr, /It has no trigger/);
+    });
+
+    test('a file that is no definition, or is given in the wrong place, is answered with what to do', async () => {
+      assert.match(
+        await fails(2, 'deploy', 'relay.json'),
+        /relay\.json is JSON, expected the code of a source\n.*millrace workflows create --file relay\.json/,
+      );
+      assert.match(await fails(2, 'deploy', './nowhere.json'), /there is no file/);
+      assert.match(
+        await fails(2, 'workflows', 'create', 'relay.json'),
+        /too many arguments[\s\S]*`millrace workflows create --help` shows its arguments and options/,
+      );
+      assert.match(
+        await fails(2, 'workflows', 'create', '--file', 'nowhere.json'),
+        /--file: there is no file .*nowhere/,
+      );
+      await writeFile(join(folder.path, 'flow.yaml'), 'steps: []');
+      assert.match(
+        await fails(2, 'workflows', 'create', '--file', 'flow.yaml'),
+        /--file flow\.yaml: found text that is not JSON, expected JSON: /,
+      );
     });
   });
 

@@ -125,6 +125,29 @@ forEachSharedService((fixture) => {
       'value',
     ]);
     assert.deepEqual(await put('A', { value: 'a\0b' }), [400, 'invalid_parameter', 'value']);
+    assert.deepEqual(await put('A', { value: 'half \ud800', secret: true }), [
+      400,
+      'invalid_parameter',
+      'value',
+    ]);
+    assert.deepEqual(
+      await set([
+        { name: 'B', value: '1' },
+        { name: 'C', value: '2' },
+        { name: 'B', value: '3' },
+      ]),
+      [400, 'invalid_parameter', 'variables[2].name'],
+    );
+    const errorOf = async (name: string, value: string) =>
+      (await fixture.service.api('PUT', `/v1/variables/${name}?org_id=${org}`, { value })).body.error;
+    assert.equal(
+      await errorOf('A', 'x'.repeat(64 * 1024 + 1)),
+      'value: found 65,537 bytes, expected at most 65,536 (64 KB)',
+    );
+    assert.equal(
+      await errorOf('__proto__', 'x'),
+      'name: found __proto__, expected another name: every object has it already',
+    );
     // Together they may have 256 KB.
     const large = Array.from({ length: 4 }, (_, n) => ({ name: `L${n}`, value: 'x'.repeat(64 * 1024) }));
     assert.deepEqual((await set(large)).slice(0, 2), [409, 'conflict']);

@@ -208,6 +208,47 @@ forEachSharedService((fixture) => {
     assert.equal(Math.max(...most), 3);
   });
 
+  test('an answer shows the first 1,000 records of steps in maps, failures first, and those of one item when asked', async () => {
+    const { service } = fixture;
+    const { run } = await runOnce([
+      {
+        namespace: 'each',
+        block: 'map',
+        items: '{{Array.from({ length: 1010 }, (_, n) => n)}}',
+        concurrency: 50,
+        on_error: 'continue',
+        steps: [
+          {
+            namespace: 'odd',
+            code: `export default defineComponent({ run({ steps }) {
+              if (steps.each.index === 1009) throw new Error('the last');
+              return steps.each.item; } });`,
+          },
+        ],
+      },
+      returns('after', 'steps.each.count'),
+    ]);
+    assert.deepEqual([run.steps.length, run.steps_left_out, resultOf(run, 'after')], [1002, 10, 1010]);
+    const [each, first, second] = run.steps;
+    assert.deepEqual([each.namespace, first.iteration, second.iteration], ['each', '0', '1']);
+    assert.ok(
+      run.steps.some(
+        (step: { state: string; iteration: string }) => step.state === 'caught' && step.iteration === '1009',
+      ),
+    );
+    const one = await service.api('GET', `/v1/runs/${run.id}?iteration=1005`);
+    assert.deepEqual(
+      one.body.data.steps.map((step: { iteration: string; exports: object }) => [
+        step.iteration,
+        step.exports,
+      ]),
+      [['1005', { $return_value: 1005 }]],
+    );
+    const wrong = await service.api('GET', `/v1/runs/${run.id}?iteration=x`);
+    assert.equal(wrong.status, 400);
+    assert.match(wrong.body.error, /iteration/);
+  });
+
   test('blocks within blocks: a map in a map in a branch, each item with its own place', async () => {
     const { run } = await runOnce(
       [
@@ -466,6 +507,29 @@ forEachSharedService((fixture) => {
       [[block({ items: [] })], /^steps\[0\]\.items: there is no such field/],
       [[{ namespace: 'm', block: 'map', steps: [] }], /^steps\[0\]\.items: required/],
       [[{ ...returns('x', '1'), branches: [] }], /^steps\[0\]\.branches: only blocks have this field/],
+      [
+        [
+          block({ branches: [branch({ steps: [returns('in', '1')] })] }),
+          { namespace: 'c', block: 'end', reason: '{{steps.in.x}}' },
+        ],
+        /^steps\[1\]\.reason: the expression names steps\.in, which cannot have run before/,
+      ],
+      [
+        [
+          block({
+            branches: [
+              branch({ steps: [returns('one', '1')] }),
+              {
+                slug: 'z',
+                steps: [
+                  { namespace: 'two', component: 'crypto-hash', props: { a: ['x {{ steps["one"].y }}'] } },
+                ],
+              },
+            ],
+          }),
+        ],
+        /^steps\[0\]\.branches\[1\]\.steps\[0\]\.props\.a\[0\]: the expression names steps\.one/,
+      ],
       [[block({ on_error: 'branch' })], /^steps\[0\]\.error_steps: required/],
       [[block({ code: 'export default {}' })], /^steps\[0\]\.code: there is no such field/],
       [[deep(11)], /blocks may be 10 deep/],

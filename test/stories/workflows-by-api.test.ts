@@ -89,6 +89,7 @@ forEachSharedService((fixture) => {
       type: 'CodeCell',
       namespace: 'greet',
       disabled: false,
+      note: null,
       code_raw: greet,
       codeRaw: greet,
       codeConfigJson: null,
@@ -531,6 +532,7 @@ forEachSharedService((fixture) => {
       throttle: { limit: 10, seconds: 60 },
       queue_size: 10_000,
       isolated: true,
+      flow_control: null,
     };
     assert.deepEqual((await service.createWorkflow({ steps: [], settings })).settings, settings);
   });

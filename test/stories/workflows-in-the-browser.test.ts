@@ -174,7 +174,8 @@ describe('the pages of workflows', { skip: chromiumSkip() }, () => {
     await page.getByText('Kept.').waitFor();
     await page.goto(`${service.url}/workflows/${workflow.id}?tab=test-events`);
     const kept = page.getByRole('region', { name: 'Test event a good one' });
-    await kept.waitFor();
+    await kept.getByText(/^Event, \d+ B$/).click();
+    await kept.getByText('"good"').waitFor();
     await dashboard.screenshot(page, 'workflow-test-events');
     await page.goto(`${service.url}/workflows/${workflow.id}/edit`);
     await page.getByText('Test this step').first().click();

@@ -70,7 +70,8 @@ export function outputPattern(text: string): RegExp {
     .trim()
     .split('\n')
     .map((line) => {
-      if (line.trim() === '…') return '(?:.*\\n?)*?';
+      // Whole lines, and a last one without an end: a line that could be split in two ways would take for ever.
+      if (line.trim() === '…') return '(?:.*\\n)*?(?:.+$)?';
       const parts = line.trim().split(/\s*…\s*/);
       const escaped = parts.map((part) =>
         part

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, symlink, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
+import { freePort } from './free-port.ts';
 import { commandsOf, type ManualBlock, outputPattern } from './manual-blocks.ts';
 import { type Millrace, testApiKey } from './millrace.ts';
 import { projectRoot } from './project-files.ts';
@@ -42,6 +42,7 @@ export class ManualSession {
     await writeFile(join(folder, '.millrace', 'api-key'), `${testApiKey}\n`, { mode: 0o600 });
     await mkdir(join(folder, 'bin'));
     await symlink(join(projectRoot, 'bin', 'millrace'), join(folder, 'bin', 'millrace'));
+    await symlink(join(projectRoot, 'examples'), join(folder, 'examples'));
     return new ManualSession(folder, service, await freePort());
   }
 
@@ -186,14 +187,4 @@ export class ManualSession {
       .replaceAll('http://127.0.0.1:8080', this.#service.url)
       .replaceAll(/\b9000\b/g, String(this.#receiverPort));
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  assert.ok(address !== null && typeof address === 'object');
-  server.close();
-  await once(server, 'close');
-  return address.port;
 }

@@ -10,11 +10,13 @@ import type { CallOptions, CallRequest, Runner, StepCall } from '#runner/runner.
 import type { Store } from '#storage/store.ts';
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
 import { noVariables } from '#user-data/variables/variables.ts';
+import type { AppliedFlowControl } from '#workflows/definitions/flow-control.ts';
 import type { LoadedDeployment } from '#workflows/definitions/loaded-deployment.ts';
 import {
   defaultWorkflowSettings,
   type WorkflowSettings,
 } from '#workflows/definitions/workflow-definition.ts';
+import { insertWorkflow } from '#workflows/definitions/workflow-store.ts';
 import type { RunTrigger } from '#workflows/runs/run.ts';
 import { RunService } from '#workflows/runs/run-service.ts';
 import { findRun, stepsOfRun } from '#workflows/runs/run-store.ts';
@@ -59,6 +61,8 @@ export class RunFixture implements AsyncDisposable {
   readonly node: string;
   deployment: LoadedDeployment;
   mayRun = true;
+  /** `flow_control` of the workflow's row. */
+  readonly flowControl: string | null;
   /** The settings of the deployment for new events, if it is not the one under test. */
   settings: WorkflowSettings | undefined;
   readonly #scripts: Record<string, StepScript>;
@@ -73,10 +77,12 @@ export class RunFixture implements AsyncDisposable {
       clock?: TestClock;
       runsKept?: number;
       keptAnswers?: AnswerKeeper;
+      flowControl?: AppliedFlowControl;
       deployments?: { get(id: string): Promise<LoadedDeployment> };
     },
   ) {
     this.store = store;
+    this.flowControl = options.flowControl === undefined ? null : JSON.stringify(options.flowControl);
     this.clock = options.clock ?? new TestClock();
     this.node = options.node ?? 'node_test';
     this.#scripts = options.steps;
@@ -172,11 +178,25 @@ export class RunFixture implements AsyncDisposable {
   static async start(...args: ConstructorParameters<typeof RunFixture>): Promise<RunFixture> {
     const fixture = new RunFixture(...args);
     await fixture.store.transaction((tx) => insertEmitter(tx, { id: 'p_1', ownerId: 'u_1' }));
+    if (fixture.flowControl !== null) await fixture.storeWorkflow();
     await fixture.pool.start();
+    fixture.service.flow.start();
     return fixture;
   }
 
+  /** The row of the workflow, which flow control reads. */
+  async storeWorkflow(): Promise<void> {
+    await this.store.transaction((tx) =>
+      insertWorkflow(tx, {
+        ...{ id: 'p_1', owner_id: 'u_1', user_id: 'u_1', project_id: null, name: 'under test' },
+        ...{ state: 'active', deployment_id: 'd_1', flow_control: this.flowControl },
+        ...{ created_at_ms: 1, updated_at_ms: 1 },
+      }),
+    );
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
+    await this.service.flow.stop();
     await this.pool.stop(0);
   }
 
@@ -186,6 +206,7 @@ export class RunFixture implements AsyncDisposable {
       workflowId: 'p_1',
       ownerId: 'u_1',
       deploymentId: 'd_1',
+      flowControl: this.flowControl,
       emitterId: 'hi_1',
       sourceType: 'HTTP',
       event: JSON.stringify(event),
@@ -234,6 +255,7 @@ export class RunFixture implements AsyncDisposable {
   pass(ms: number): void {
     this.clock.step(ms);
     this.pool.poke();
+    this.service.flow.settingsChanged('p_1');
   }
 
   async #answer(request: CallRequest, options: CallOptions): Promise<CallOutcome> {

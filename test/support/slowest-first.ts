@@ -23,6 +23,7 @@ const slowest: readonly string[] = [
   'test/stories/map-in-the-browser.test.ts',
   'test/stories/every-event-reaches-its-subscribers.test.ts',
   'test/stories/live-stream.test.ts',
+  'src/workflows/flow-control/flow-control-over-nodes.test.ts',
   'test/stories/admin-commands.test.ts',
   'test/stories/no-secret-is-kept-in-clear.test.ts',
   'test/adversarial/exhaustion-at-kernel-level.test.ts',

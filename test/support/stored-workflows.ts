@@ -34,6 +34,7 @@ export async function storeWorkflow(
       name: id,
       state,
       deployment_id: `d_${id}_1`,
+      flow_control: null,
       created_at_ms: 1,
       updated_at_ms: 1,
     });
@@ -112,6 +113,7 @@ export async function storeRun(
     ownerId: 'o_1',
     workflowId,
     deploymentId: `d_${workflowId}_1`,
+    flowControl: null,
     emitterId: null,
     sourceType: 'HTTP',
     event: '{}',

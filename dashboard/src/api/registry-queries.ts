@@ -1,5 +1,11 @@
 import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query';
-import { type ComponentSummary, MillraceError, type Page, type RegistryPackage } from '#sdk';
+import {
+  type ComponentSummary,
+  MillraceError,
+  type Page,
+  type RegistryPackage,
+  type RegistryRepository,
+} from '#sdk';
 import { api } from './client.ts';
 
 export interface RegistryFilter {
@@ -53,6 +59,29 @@ export function usePackages() {
       }),
     initialPageParam: '',
     getNextPageParam: nextOf,
+    retry: (failures, error) => failures < 3 && !(error instanceof MillraceError && error.status < 500),
+  });
+}
+
+/** Between two looks at an update that is under way. */
+const updatePollMs = 1_000;
+
+export function isUpdating({ state }: RegistryRepository): boolean {
+  return state === 'waiting' || state === 'updating';
+}
+
+/** For admins of the instance: Git repositories that components come from, newest first. Read again while one is updated. */
+export function useRepositories() {
+  return useQuery({
+    queryKey: ['repositories'],
+    queryFn: async ({ signal }) =>
+      (
+        await api<Page<RegistryRepository>>('GET', '/v1/registry/repositories', {
+          signal,
+          query: { limit: listPageSize },
+        })
+      ).data,
+    refetchInterval: ({ state }) => (state.data?.some(isUpdating) === true ? updatePollMs : false),
     retry: (failures, error) => failures < 3 && !(error instanceof MillraceError && error.status < 500),
   });
 }

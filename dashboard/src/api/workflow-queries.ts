@@ -1,5 +1,15 @@
 import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query';
-import type { Deployment, Page, Run, RunDetail, TestEvent, Workflow, WorkflowSummary } from '#sdk';
+import type {
+  Deployment,
+  Page,
+  Run,
+  RunDetail,
+  TestEvent,
+  TestEventSummary,
+  Workflow,
+  WorkflowQueue,
+  WorkflowSummary,
+} from '#sdk';
 import { api } from './client.ts';
 import { type Data, ownerPath } from './queries.ts';
 
@@ -57,6 +67,16 @@ export function useRuns(workflowId: string, state: Run['state'] | '', enabled = 
   });
 }
 
+/** What waits for a workflow with flow control. */
+export function useQueue(workflowId: string) {
+  return useQuery({
+    queryKey: ['queue', workflowId],
+    queryFn: async ({ signal }) =>
+      (await api<Data<WorkflowQueue>>('GET', `/v1/workflows/${workflowId}/queue`, { signal })).data,
+    refetchInterval: 2_000,
+  });
+}
+
 /** True when a run has ended. */
 export function isOver({ state }: Pick<Run, 'state'>): boolean {
   return state !== 'queued' && state !== 'running' && state !== 'waiting';
@@ -75,13 +95,29 @@ export function useRun(id: string, enabled = true) {
   });
 }
 
-/** All test events of a workflow: there are 100 at most. */
+/** All test events of a workflow, without what they hold: there are 100 at most. */
 export function useTestEvents(workflowId: string) {
   return useQuery({
     queryKey: ['test-events', workflowId],
     queryFn: async ({ signal }) =>
-      (await api<Data<TestEvent[]>>('GET', `/v1/workflows/${workflowId}/test_events?limit=100`, { signal }))
-        .data,
+      (
+        await api<Data<TestEventSummary[]>>('GET', `/v1/workflows/${workflowId}/test_events?limit=100`, {
+          signal,
+        })
+      ).data,
+    staleTime: 10_000,
+  });
+}
+
+/** One test event with the event itself, which may have megabytes. */
+export function useTestEvent(workflowId: string, name: string, enabled: boolean) {
+  return useQuery({
+    enabled,
+    queryKey: ['test-events', workflowId, name],
+    queryFn: async ({ signal }) => {
+      const path = `/v1/workflows/${workflowId}/test_events/${encodeURIComponent(name)}`;
+      return (await api<Data<TestEvent>>('GET', path, { signal })).data;
+    },
     staleTime: 10_000,
   });
 }

@@ -9,6 +9,7 @@ import type { TriggerDraft, WorkflowDraft } from './workflow-draft.ts';
 export interface ComparedStep {
   namespace: string;
   disabled: boolean;
+  note: string;
   /** `custom code`, the component with its version, or the kind of block. */
   made: string;
   code: string;
@@ -40,6 +41,7 @@ export interface StepChange {
   /** Positions from 1. */
   moved: { from: number; to: number } | undefined;
   disabled: boolean | undefined;
+  note: { before: string; after: string } | undefined;
   made: { before: string; after: string } | undefined;
   code: { before: string; after: string } | undefined;
   /** In words; empty: in no block. */
@@ -84,15 +86,16 @@ function stepChanges(before: readonly ComparedStep[], after: readonly ComparedSt
       kind: 'changed',
       moved: moved.has(step.namespace) ? { from: from + 1, to: index + 1 } : undefined,
       disabled: was.disabled === step.disabled ? undefined : step.disabled,
+      note: changed(was.note, step.note),
       made: changed(was.made, step.made),
       code: changed(was.code, step.code),
       within: changed(was.within ?? '', step.within ?? ''),
       props: valueChanges(was.props, step.props),
       fields: valueChanges(was.fields ?? {}, step.fields ?? {}),
     };
-    const { moved: isMoved, disabled, made, code, within, props, fields } = change;
+    const { moved: isMoved, disabled, note, made, code, within, props, fields } = change;
     if (
-      [isMoved, disabled, made, code, within].some((one) => one !== undefined) ||
+      [isMoved, disabled, note, made, code, within].some((one) => one !== undefined) ||
       props.length + fields.length > 0
     )
       changes.push(change);
@@ -115,6 +118,7 @@ function whole(step: ComparedStep, kind: 'added' | 'removed'): StepChange {
     kind,
     moved: undefined,
     disabled: undefined,
+    note: undefined,
     made: { before: isNew ? '' : step.made, after: isNew ? step.made : '' },
     // A block has none.
     code: isNew ? changed('', step.code) : changed(step.code, ''),
@@ -179,13 +183,14 @@ function jsonOf(value: unknown): string | undefined {
 export function sentencesOf({ steps, triggers, settings }: Changes): string[] {
   return [
     ...triggers.map(({ kind, text }) => `Trigger ${kind}: ${text}.`),
-    ...steps.map(({ namespace, kind, moved, disabled, made, code, within, props, fields }) => {
+    ...steps.map(({ namespace, kind, moved, disabled, note, made, code, within, props, fields }) => {
       if (kind !== 'changed') return `Step ${namespace} is ${kind === 'added' ? 'new' : 'gone'}.`;
       const parts = [
         made === undefined ? undefined : `${made.before} became ${made.after}`,
         code === undefined ? undefined : 'code',
         props.length === 0 ? undefined : 'props',
         fields.length === 0 ? undefined : fields.map(({ name }) => name).join(', '),
+        note === undefined ? undefined : 'note',
         disabled === undefined ? undefined : disabled ? 'now disabled' : 'no longer disabled',
         movedWords(moved, within),
       ].filter((part) => part !== undefined);
@@ -214,6 +219,7 @@ function comparedNode({ step, parts }: StepNode<WorkflowStep>, within?: string):
   const common = {
     namespace,
     disabled,
+    note: step.note ?? '',
     ...(within === undefined ? {} : { within }),
     fields: {
       ...(timeout_seconds === null ? {} : { 'time limit': timeout_seconds }),
@@ -243,12 +249,13 @@ export function comparedDraft(draft: WorkflowDraft): Compared {
 }
 
 function comparedStep(step: StepDraft, within?: string): ComparedStep[] {
-  const { namespace, disabled, code, component, props, block, timeoutSeconds, retries } = step;
+  const { namespace, disabled, note, code, component, props, block, timeoutSeconds, retries } = step;
   const parts: readonly PartDraft[] = partsOf(step);
   return [
     {
       namespace,
       disabled,
+      note: note ?? '',
       ...(within === undefined ? {} : { within }),
       made:
         block !== undefined

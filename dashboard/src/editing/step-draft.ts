@@ -7,6 +7,8 @@ export interface StepDraft {
   key: string;
   namespace: string;
   disabled: boolean;
+  /** For people; '' for none. */
+  note: string;
   /** Its own code; null: it is a component or a block. */
   code: string | null;
   component: ComponentChoice | null;

@@ -34,6 +34,7 @@ export const usualSettings: WorkflowSettings = {
   throttle: null,
   queue_size: 100,
   isolated: false,
+  flow_control: null,
 };
 
 export function draftOf({ name, triggers, steps, settings }: Workflow): WorkflowDraft {
@@ -52,6 +53,7 @@ function stepDraftOf({ step, parts }: StepNode<WorkflowStep>): StepDraft {
     key: id,
     namespace,
     disabled,
+    note: step.note ?? '',
     ...(timeout_seconds === null ? {} : { timeoutSeconds: timeout_seconds }),
     ...(retries === null ? {} : { retries }),
   };
@@ -143,6 +145,7 @@ export function newStep(taken: readonly string[], begun: Partial<StepDraft> & { 
     key: newKey(),
     namespace: freeName(word, taken),
     disabled: false,
+    note: '',
     code: null,
     component: null,
     props: {},
@@ -192,13 +195,15 @@ export interface StepInput extends Record<string, unknown> {
 }
 
 export function stepInputOf(step: StepDraft): StepInput {
-  const { namespace, disabled, code, component, props, block, timeoutSeconds, retries } = step;
+  const { namespace, disabled, note, code, component, props, block, timeoutSeconds, retries } = step;
   return {
     namespace,
     ...(block === undefined
       ? { ...(code === null ? { component: component?.ref ?? '' } : { code }), props }
       : blockInput({ ...step, block }, stepInputOf)),
     ...(disabled ? { disabled } : {}),
+    // A draft that was kept in the browser by an earlier version has none.
+    ...(note ? { note } : {}),
     ...(timeoutSeconds === undefined ? {} : { timeout_seconds: timeoutSeconds }),
     ...(retries === undefined ? {} : { retries }),
   };

@@ -68,9 +68,10 @@ function BulkAction({
   const act = useMutation({
     mutationFn: async () => {
       const sum: Progress = { done: 0, failed: 0, failures: [], remaining: 0 };
-      for (let after: string | undefined; ; ) {
+      let next: { after?: string; until?: string } = {};
+      for (;;) {
         const path = `/v1/workflows/${workflow.id}/runs/${operation}`;
-        const body = { state, ...(after === undefined ? {} : { after }) };
+        const body = { state, ...next };
         const answer = (await api<Data<RunsAnswer>>('POST', path, { body })).data;
         sum.done += answer.done;
         sum.failed += answer.failed;
@@ -78,7 +79,7 @@ function BulkAction({
         sum.remaining = answer.remaining;
         setProgress({ ...sum });
         if (answer.last === null || answer.remaining === 0) return sum;
-        after = answer.last;
+        next = { after: answer.last, until: answer.until };
       }
     },
     onSettled: () => void queries.invalidateQueries({ queryKey: ['runs', workflow.id] }),

@@ -20,6 +20,7 @@ import { useOwner } from '~/parts/owner.tsx';
 import { Empty, Loading, PageFrame } from '~/parts/page.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
+import { StartFromExample } from '~/parts/start-from-example.tsx';
 import { WorkflowEditor } from './workflow-editor.tsx';
 
 const beginnings: readonly { name: string; text: string; trigger: TriggerKind | null }[] = [
@@ -129,6 +130,7 @@ function Create({ ownerId }: { ownerId: string }) {
           ))}
         </ul>
         <p className="muted">Triggers and steps can be added, changed and removed afterwards.</p>
+        {asked === undefined && <StartFromExample ownerId={ownerId} />}
       </PageFrame>
     );
   }

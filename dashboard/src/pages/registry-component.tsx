@@ -76,6 +76,7 @@ function Lead({
   component: Component | undefined;
 }) {
   const of = listed?.package;
+  const repository = listed?.repository ?? null;
   return (
     <p className="muted facts">
       {listed !== undefined && <span>{listed.type}</span>}
@@ -90,7 +91,12 @@ function Lead({
         </Link>
       )}
       {listed?.app_details === null && <bdi>app {visible(shortened(listed.app, 60))}</bdi>}
-      {of === null && <span>comes with the service</span>}
+      {of === null && repository === null && <span>comes with the service</span>}
+      {repository !== null && (
+        <bdi className="break">
+          from {visible(shortened(repository.url, 200))} at <code>{repository.commit.slice(0, 12)}</code>
+        </bdi>
+      )}
       {of !== null && of !== undefined && (
         <bdi className="break">
           from {visible(shortened(of.name, 100))} {visible(shortened(of.version, 40))}

@@ -14,8 +14,9 @@ import { SearchField } from '~/parts/search-field.tsx';
 import { useSettled } from '~/parts/use-settled.ts';
 import { VirtualList } from '~/parts/virtual-list.tsx';
 import { RegistryPackages } from './registry-packages.tsx';
+import { RegistryRepositories } from './registry-repositories.tsx';
 
-/** Components that have a key: what ships with the service, and what came with packages. */
+/** Components that have a key: what ships with the service, and what came with packages and Git repositories. */
 export function Registry() {
   const isAdmin = useIsInstanceAdmin();
   return (
@@ -34,6 +35,7 @@ export function Registry() {
           tabs={[
             { id: 'components', name: 'Components', content: <Components isAdmin /> },
             { id: 'packages', name: 'Packages', content: <RegistryPackages /> },
+            { id: 'repositories', name: 'Git repositories', content: <RegistryRepositories /> },
           ]}
         />
       ) : (

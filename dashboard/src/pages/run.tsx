@@ -91,7 +91,18 @@ function Details({ run }: { run: RunDetail }) {
       )}
       {run.reason !== null && (
         <p className="note">
-          Ended before its last step: <bdi>{oneLine(run.reason, 500)}</bdi>
+          {run.state === 'not_triggered' ? 'Did not begin' : 'Ended before its last step'}:{' '}
+          <bdi>{oneLine(run.reason, 500)}</bdi>
+        </p>
+      )}
+      {run.queue !== null && run.queue.state !== 'started' && (
+        <p className="note">
+          Waits for its turn: <bdi>{oneLine(run.queue.reason, 500)}</bdi>
+        </p>
+      )}
+      {typeof run.queue?.warning === 'string' && (
+        <p className="note">
+          Key of flow control: <bdi>{oneLine(run.queue.warning, 500)}</bdi>
         </p>
       )}
       {run.error !== null && (

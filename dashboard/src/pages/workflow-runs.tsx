@@ -9,6 +9,7 @@ import { Problem } from '~/parts/problem.tsx';
 import { RunState, runStates, stateName, tookMs, triggerName } from '~/parts/run-state.tsx';
 import { VirtualList } from '~/parts/virtual-list.tsx';
 import { BulkRunActions } from './bulk-run-actions.tsx';
+import { WorkflowQueue } from './workflow-queue.tsx';
 
 /** Runs of a workflow, newest first; looked at again every two seconds. */
 export function WorkflowRuns({ workflow }: { workflow: Workflow }) {
@@ -51,6 +52,7 @@ export function WorkflowRuns({ workflow }: { workflow: Workflow }) {
         {state !== '' && <BulkRunActions key={state} workflow={workflow} state={state} total={total} />}
       </div>
       {runs.error !== null && <Problem error={runs.error} what="This is not up to date." />}
+      {workflow.settings?.flow_control != null && <WorkflowQueue workflow={workflow} />}
       {rows.length === 0 ? (
         <NoRuns workflow={workflow} state={state} />
       ) : (

@@ -5,6 +5,7 @@ import { MillraceError, type WorkflowSettings as SettingsOf, type Workflow } fro
 import { api } from '~/api/client.ts';
 import { type Data, useSubscriptions } from '~/api/queries.ts';
 import { Confirm } from '~/parts/confirm.tsx';
+import { flowControlWords } from '~/parts/flow-control-words.ts';
 import { formatDuration, formatNumber } from '~/parts/format.ts';
 import { MakeTemplate } from '~/parts/make-template.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
@@ -53,6 +54,7 @@ function Settings({ settings }: { settings: SettingsOf | null }) {
         : `at most ${formatNumber(throttle.limit)} in each ${formatNumber(throttle.seconds)} s`,
     ],
     ['Process', isolated ? 'its own' : 'shared with other code of the owner'],
+    ...(settings.flow_control === null ? [] : flowControlWords(settings.flow_control)),
     ['Events that wait for their turn', `at most ${formatNumber(queue_size)}; those beyond are dropped`],
   ];
   return (

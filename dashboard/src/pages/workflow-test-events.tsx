@@ -1,13 +1,14 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useLocation } from 'wouter';
-import type { TestEvent, Workflow } from '#sdk';
+import type { TestEventSummary, Workflow } from '#sdk';
 import { api } from '~/api/client.ts';
 import type { Data } from '~/api/queries.ts';
 import { useMayWrite } from '~/api/rights.ts';
-import { useTestEvents } from '~/api/workflow-queries.ts';
+import { useTestEvent, useTestEvents } from '~/api/workflow-queries.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { Confirm } from '~/parts/confirm.tsx';
+import { formatBytes } from '~/parts/format.ts';
 import { JsonView } from '~/parts/json-view.tsx';
 import { Empty, Loading } from '~/parts/page.tsx';
 import { visible } from '~/parts/plain-text.ts';
@@ -40,7 +41,7 @@ export function WorkflowTestEvents({ workflow }: { workflow: Workflow }) {
   );
 }
 
-function TestEventCard({ event, mayWrite }: { event: TestEvent; mayWrite: boolean }) {
+function TestEventCard({ event, mayWrite }: { event: TestEventSummary; mayWrite: boolean }) {
   const queries = useQueryClient();
   const [, navigate] = useLocation();
   const [asks, setAsks] = useState(false);
@@ -76,7 +77,7 @@ function TestEventCard({ event, mayWrite }: { event: TestEvent; mayWrite: boolea
           </span>
         )}
       </div>
-      <JsonView value={event.event} />
+      <WholeEvent event={event} />
       {run.error !== null && <Problem error={run.error} what="Nothing was run." />}
       <Confirm
         open={asks}
@@ -90,5 +91,19 @@ function TestEventCard({ event, mayWrite }: { event: TestEvent; mayWrite: boolea
         {remove.error !== null && <Problem error={remove.error} />}
       </Confirm>
     </section>
+  );
+}
+
+/** The event is read when it is opened. */
+function WholeEvent({ event: { workflow_id: workflowId, name, bytes } }: { event: TestEventSummary }) {
+  const [open, setOpen] = useState(false);
+  const whole = useTestEvent(workflowId, name, open);
+  return (
+    <details open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>Event, {formatBytes(bytes)}</summary>
+      {open && whole.data !== undefined && <JsonView value={whole.data.event} />}
+      {open && whole.isPending && <Loading what="Loading the event" />}
+      {whole.error !== null && <Problem error={whole.error} onRetry={() => void whole.refetch()} />}
+    </details>
   );
 }

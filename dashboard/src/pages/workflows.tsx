@@ -114,7 +114,7 @@ function NoWorkflows({ ownerId }: { ownerId: string }) {
       <p>
         A workflow runs steps, one after the other, for each event that triggers it: a request to its
         endpoint, a timer, a mail, or an event of a source. <Link href="/workflows/new">Create one here</Link>
-        , or create one with an endpoint from a terminal:
+        , from one of ten examples if you like, or create one with an endpoint from a terminal:
       </p>
       <Command
         text={`curl -X POST ${window.location.origin}/v1/workflows -H "Authorization: Bearer $KEY" \\\n  -H 'content-type: application/json' -d '${JSON.stringify(body)}'`}

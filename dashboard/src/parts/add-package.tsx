@@ -9,7 +9,7 @@ import { Loading } from './page.tsx';
 export function useRegistryChanged(): () => void {
   const queries = useQueryClient();
   return () => {
-    for (const key of ['packages', 'registry', 'registry component', 'apps'])
+    for (const key of ['packages', 'repositories', 'registry', 'registry component', 'apps'])
       void queries.invalidateQueries({ queryKey: [key] });
   };
 }

@@ -46,10 +46,11 @@ function Kind({ kind }: { kind: 'added' | 'removed' | 'changed' }) {
 }
 
 function StepChanges({ change }: { change: StepChange }) {
-  const { namespace, kind, moved, disabled, made, code, within, props, fields } = change;
+  const { namespace, kind, moved, disabled, note, made, code, within, props, fields } = change;
   const words = [
     kind === 'changed' ? movedWords(moved, within) : within && `in ${within.after || within.before}`,
     disabled === undefined ? undefined : disabled ? 'now disabled' : 'no longer disabled',
+    note === undefined ? undefined : `note: ${note.after === '' ? 'removed' : note.after}`,
     made === undefined
       ? undefined
       : kind === 'added'

@@ -1,5 +1,6 @@
 import type { WorkflowSettings } from '#sdk';
 import { withoutPlace } from '~/editing/code-problem.ts';
+import { EditFlowControl } from './edit-flow-control.tsx';
 import { visible } from './plain-text.ts';
 
 /** How runs of the workflow are run. An empty field is what the service does by itself. */
@@ -82,6 +83,10 @@ export function EditSettings({
           />
           Steps run in a process of their own, which no other code shares
         </label>
+        <EditFlowControl
+          flow={settings.flow_control ?? {}}
+          onChange={(flow_control) => set({ flow_control })}
+        />
       </div>
       {told !== undefined && (
         <p className="field-problem" role="alert">

@@ -127,6 +127,19 @@ export function EditStep({ step, known, ownerId, problem, onChange, children }: 
         </>
       )}
       <EditTries step={step} problem={problem} onChange={onChange} />
+      <div className="field">
+        <label className="label" htmlFor={`${key}-note`}>
+          Note
+        </label>
+        <textarea
+          id={`${key}-note`}
+          className="input"
+          rows={2}
+          value={step.note ?? ''}
+          maxLength={10_000}
+          onChange={(event) => onChange({ note: event.target.value })}
+        />
+      </div>
       {problem !== undefined &&
         !isInProps &&
         !isField(problem.field) &&

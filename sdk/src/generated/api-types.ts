@@ -294,6 +294,7 @@ export interface WorkflowStep {
   type: string;
   namespace: string;
   disabled: boolean;
+  note: string | null;
   code_raw: string | null;
   codeRaw: string | null;
   codeConfigJson: string | null;
@@ -407,6 +408,84 @@ export interface WorkflowSettings {
   queue_size: number;
   /** Addition: steps run in a process of their own; by default, code of one owner shares processes */
   isolated: boolean;
+  flow_control: {
+    /** At most `limit` runs of each key are under way */
+    concurrency?: {
+      /** Integer, 1 to 10000 */
+      limit: number;
+      /**
+       * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+       * all events (1 to 1000 characters)
+       */
+      key?: string;
+    };
+    /** At most `limit` runs of each key begin in any period of `seconds` */
+    throttle?: {
+      /** Integer, 1 to 10000 */
+      limit: number;
+      /** Integer, 1 to 86400 */
+      seconds: number;
+      /**
+       * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+       * all events (1 to 1000 characters)
+       */
+      key?: string;
+    };
+    /**
+     * One run, with the last event, when none of the key came for `seconds`; at the latest
+     * `max_wait_seconds` after the first
+     */
+    debounce?: {
+      /** Integer, 1 to 86400 */
+      seconds: number;
+      /** Integer, 1 to 604800 */
+      max_wait_seconds: number;
+      /**
+       * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+       * all events (1 to 1000 characters)
+       */
+      key?: string;
+    };
+    /** One run of each key is under way */
+    singleton?: {
+      /** Whether an event is skipped while a run of its key is under way, or replaces that run */
+      mode: 'skip' | 'replace';
+      /**
+       * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+       * all events (1 to 1000 characters)
+       */
+      key?: string;
+    };
+    /**
+     * One run for up to `max_events` of a key, or for what came within `max_seconds`; its event is {
+     * events, batch: { count, key } }
+     */
+    batch?: {
+      /** Integer, 1 to 1000 */
+      max_events: number;
+      /** Integer, 1 to 86400 */
+      max_seconds: number;
+      /**
+       * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+       * all events (1 to 1000 characters)
+       */
+      key?: string;
+    };
+    /** Seconds by which a run is placed earlier in the queue, -600 to 600, or an expression for them */
+    priority?: number | string;
+    /**
+     * At most `limit` runs begin in any period of `seconds`, counted over all workflows with a rate limit
+     * on the same account
+     */
+    rate_limit?: {
+      /** A step and its account prop: <namespace>.<prop> (3 to 300 characters) */
+      account: string;
+      /** Integer, 1 to 10000 */
+      limit: number;
+      /** Integer, 1 to 86400 */
+      seconds: number;
+    };
+  } | null;
 }
 
 /** `data.steps` in answers of `POST /v1/templates`. */
@@ -420,6 +499,8 @@ export interface StepDefinition {
   /** Key, key@version, sc_… or URL of an action */
   component?: string;
   disabled?: boolean;
+  /** For people: what the step is for, as Markdown or plain text (at most 10000 characters) */
+  note?: string;
   /** Longest time that it may take (integer, 1 to 750) */
   timeout_seconds?: number;
   /** A failed step is tried again after `seconds`, and twice as late each time */
@@ -575,6 +656,51 @@ export interface WorkflowTick {
   } | null;
 }
 
+/** `data` in answers of `GET /v1/workflows/{id}/queue`. */
+export interface WorkflowQueue {
+  /** Runs that were stored a moment ago, and not looked at yet (integer) */
+  arrived: number;
+  /** Events that a debounce or a batch holds back (integer) */
+  collected: number;
+  /** Runs that wait for their turn (integer) */
+  waiting: number;
+  /** Runs that hold a place (integer) */
+  under_way: number;
+  /** Since the workflow has flow control */
+  totals: {
+    /** Runs that were let begin (integer) */
+    started: number;
+    /** Events that a singleton skipped (integer) */
+    skipped: number;
+    /** Runs that a later event of a singleton replaced (integer) */
+    replaced: number;
+    /** Events that a later event of a debounce replaced (integer) */
+    debounced: number;
+    /** Events that became part of a batch (integer) */
+    batched: number;
+  };
+  /** The 100 keys with the longest queues */
+  waiting_keys: ({
+    key: string;
+    throttle_key: string;
+    /** Integer */
+    waiting: number;
+    /** Integer */
+    under_way: number;
+    blocked_by: 'concurrency' | 'throttle' | 'rate_limit' | null;
+    /** In words */
+    reason: string;
+    /** ISO 8601 */
+    until: string | null;
+  })[];
+  /** The 100 concurrency keys with the most runs under way */
+  keys_under_way: {
+    key: string;
+    /** Integer */
+    under_way: number;
+  }[];
+}
+
 /** `data` in answers of `GET /v1/deployments/{id}`. */
 export interface Deployment {
   /** d_… */
@@ -622,6 +748,84 @@ export interface Template {
     queue_size?: number;
     /** Addition: steps run in a process of their own; by default, code of one owner shares processes */
     isolated?: boolean;
+    flow_control?: {
+      /** At most `limit` runs of each key are under way */
+      concurrency?: {
+        /** Integer, 1 to 10000 */
+        limit: number;
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /** At most `limit` runs of each key begin in any period of `seconds` */
+      throttle?: {
+        /** Integer, 1 to 10000 */
+        limit: number;
+        /** Integer, 1 to 86400 */
+        seconds: number;
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /**
+       * One run, with the last event, when none of the key came for `seconds`; at the latest
+       * `max_wait_seconds` after the first
+       */
+      debounce?: {
+        /** Integer, 1 to 86400 */
+        seconds: number;
+        /** Integer, 1 to 604800 */
+        max_wait_seconds: number;
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /** One run of each key is under way */
+      singleton?: {
+        /** Whether an event is skipped while a run of its key is under way, or replaces that run */
+        mode: 'skip' | 'replace';
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /**
+       * One run for up to `max_events` of a key, or for what came within `max_seconds`; its event is {
+       * events, batch: { count, key } }
+       */
+      batch?: {
+        /** Integer, 1 to 1000 */
+        max_events: number;
+        /** Integer, 1 to 86400 */
+        max_seconds: number;
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /** Seconds by which a run is placed earlier in the queue, -600 to 600, or an expression for them */
+      priority?: number | string;
+      /**
+       * At most `limit` runs begin in any period of `seconds`, counted over all workflows with a rate limit
+       * on the same account
+       */
+      rate_limit?: {
+        /** A step and its account prop: <namespace>.<prop> (3 to 300 characters) */
+        account: string;
+        /** Integer, 1 to 10000 */
+        limit: number;
+        /** Integer, 1 to 86400 */
+        seconds: number;
+      };
+    } | null;
   };
   /** Null: the owner shares no workspace with the reader */
   owner_id: string | null;
@@ -737,7 +941,23 @@ export interface RunDetail {
   ended_at: string | null;
   /** steps.trigger.event */
   event: unknown;
+  /** Its place under flow control; null: there is none, or it has ended */
+  queue: {
+    state: 'collected' | 'waiting' | 'started';
+    /** In words, why it waits */
+    reason: string;
+    /** ISO 8601 */
+    until: string | null;
+    /** What is wrong with the keys of its event */
+    warning: string | null;
+  } | null;
+  /**
+   * The records of its steps, in the order of the definition. Of steps in maps the first 1,000, what did
+   * not succeed first
+   */
   steps: RunStep[];
+  /** Records of steps in maps that are not in steps (integer) */
+  steps_left_out: number;
   sends: RunSend[];
 }
 
@@ -757,6 +977,8 @@ export interface RunsAnswer {
   remaining: number;
   /** The last run that was reached: `after` of the next request */
   last: string | null;
+  /** ISO 8601: only runs made before were taken; `until` of the next request */
+  until: string;
 }
 
 /** `data` in answers of `GET /v1/workflows/{id}/test_events/{name}`. */
@@ -764,8 +986,23 @@ export interface TestEvent {
   name: string;
   /** p_… */
   workflow_id: string;
+  /** Size of the event as JSON text (integer) */
+  bytes: number;
+  /** What triggers runs of such an event */
+  source_type: 'HTTP' | 'TIMER' | 'EMAIL' | 'COMPONENT' | 'WORKFLOW' | 'SDK';
+  /** Epoch seconds: when it was last put (integer) */
+  created_at: number;
   /** steps.trigger.event */
   event: unknown;
+}
+
+/** `data` in answers of `GET /v1/workflows/{id}/test_events`. */
+export interface TestEventSummary {
+  name: string;
+  /** p_… */
+  workflow_id: string;
+  /** Size of the event as JSON text (integer) */
+  bytes: number;
   /** What triggers runs of such an event */
   source_type: 'HTTP' | 'TIMER' | 'EMAIL' | 'COMPONENT' | 'WORKFLOW' | 'SDK';
   /** Epoch seconds: when it was last put (integer) */
@@ -829,6 +1066,12 @@ export interface Component {
     description: string;
     auth_type: 'oauth' | 'keys' | 'none';
   } | null;
+  /** Addition: the Git repository, the commit and the file that it was built from */
+  git?: {
+    url: string;
+    commit: string;
+    path: string;
+  };
   /** Epoch seconds (integer) */
   created_at: number;
   /** Epoch seconds (integer) */
@@ -884,10 +1127,15 @@ export interface ComponentSummary {
     description: string;
     auth_type: 'oauth' | 'keys' | 'none';
   } | null;
-  /** Null: it comes with the service */
+  /** Null: it comes with the service, or from a Git repository */
   package: {
     name: string;
     version: string;
+  } | null;
+  /** The Git repository that it comes from, and the commit that is used */
+  repository: {
+    url: string;
+    commit: string;
   } | null;
 }
 
@@ -916,6 +1164,49 @@ export interface RegistryPackage {
   }[];
   /** Epoch seconds (integer) */
   created_at: number;
+}
+
+/** `data` in answers of `POST /v1/registry/repositories`. */
+export interface RegistryRepository {
+  /** repo_… */
+  id: string;
+  /** An https URL, or the path of a clone on the machine of the service */
+  url: string;
+  /** A branch, a tag or a commit; empty: the default branch */
+  ref: string;
+  /** The commit at the ref when the repository was last read; null: it was not read yet */
+  commit: string | null;
+  state: 'waiting' | 'updating' | 'ready' | 'failing';
+  /** Epoch seconds (integer) */
+  state_since: number;
+  /** Why the last update failed; the result of the update before it is still used */
+  error: {
+    code: string;
+    message: string;
+  } | null;
+  /** Of the update that is under way */
+  progress: {
+    phase: 'connecting' | 'downloading' | 'unpacking' | 'comparing' | 'reading' | 'saving';
+    /** Bytes while downloading; else objects, commits, files or versions (integer) */
+    done: number;
+    /** Integer */
+    total: number | null;
+  } | null;
+  /** Commits that were read (integer) */
+  commits: number;
+  /** Components at the ref (integer) */
+  components: number;
+  /** Versions of components in the history (integer) */
+  versions: number;
+  /** Files at the ref that were left out, and why */
+  problems: {
+    path: string;
+    message: string;
+  }[];
+  /** Epoch seconds (integer) */
+  created_at: number;
+  /** Epoch seconds: when the last successful update ended (integer) */
+  indexed_at: number | null;
 }
 
 /** `data` in answers of `GET /v1/accounts/{id}`. */
@@ -1545,7 +1836,7 @@ export interface Instance {
   } | null;
   /** In the store, of all users and workspaces */
   jobs: ({
-    kind: 'run_source' | 'delete_events' | 'deliver_scheduled_event' | 'fan_out_event' | 'change_deliveries' | 'fan_out_apphook' | 'run_workflow' | 'delete_workflow' | 'send_from_run' | 'queue_replay';
+    kind: 'run_source' | 'delete_events' | 'deliver_scheduled_event' | 'fan_out_event' | 'change_deliveries' | 'fan_out_apphook' | 'run_workflow' | 'delete_workflow' | 'send_from_run' | 'queue_replay' | 'update_repository';
     state: 'queued' | 'running' | 'quarantined';
     /** Integer */
     count: number;
@@ -3307,7 +3598,7 @@ export interface CancelRunsBody {
   state?: 'queued' | 'running' | 'waiting';
   /** Epoch seconds or ISO 8601: only runs that were made then or later */
   since?: number | string;
-  /** Epoch seconds or ISO 8601: only runs that were made before */
+  /** Epoch seconds or ISO 8601: only runs that were made before; default: before this request */
   until?: number | string;
   /** Only runs that were made after this one */
   after?: string;
@@ -3329,7 +3620,7 @@ export interface ReplayRunsBody {
   state?: 'succeeded' | 'failed' | 'cancelled' | 'quarantined' | 'not_triggered';
   /** Epoch seconds or ISO 8601: only runs that were made then or later */
   since?: number | string;
-  /** Epoch seconds or ISO 8601: only runs that were made before */
+  /** Epoch seconds or ISO 8601: only runs that were made before; default: before this request */
   until?: number | string;
   /** Only runs that were made after this one */
   after?: string;
@@ -3351,7 +3642,7 @@ export interface RestartRunsBody {
   state?: 'failed' | 'cancelled' | 'quarantined';
   /** Epoch seconds or ISO 8601: only runs that were made then or later */
   since?: number | string;
-  /** Epoch seconds or ISO 8601: only runs that were made before */
+  /** Epoch seconds or ISO 8601: only runs that were made before; default: before this request */
   until?: number | string;
   /** Only runs that were made after this one */
   after?: string;
@@ -3381,6 +3672,20 @@ export interface ListRunsQuery {
   since?: string;
   /** Epoch seconds or ISO 8601: only runs that were made before */
   until?: string;
+}
+
+/** Query of `GET /v1/runs/{id}`. */
+export interface GetRunQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Only the steps for this item of a map, as "3" or "3-17" */
+  iteration?: string;
 }
 
 /** Body of `POST /v1/runs/{id}/cancel`. */
@@ -3452,6 +3757,8 @@ export interface TestStepBody {
     /** Key, key@version, sc_… or URL of an action */
     component?: string;
     disabled?: boolean;
+    /** For people: what the step is for, as Markdown or plain text (at most 10000 characters) */
+    note?: string;
   };
 }
 
@@ -3754,6 +4061,52 @@ export interface RemoveRegistryPackageQuery {
   version?: string;
 }
 
+/** Body of `POST /v1/registry/repositories`. */
+export interface AddRegistryRepositoryBody {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** An https URL, or the absolute path of a clone on the machine of the service (at most 2000 characters) */
+  url: string;
+  /** A branch, a tag or a commit; default: the default branch (at most 250 characters) */
+  ref?: string;
+}
+
+/** Query of `GET /v1/registry/repositories`. */
+export interface ListRegistryRepositoriesQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
+  limit?: number;
+  /** Cursor: items after it */
+  after?: string;
+  /** Cursor: items before it */
+  before?: string;
+}
+
+/** Body of `POST /v1/registry/repositories/{id}/update`. */
+export interface UpdateRegistryRepositoryBody {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+}
+
 /** Body of `POST /v1/sources`. */
 export interface CreateSourceBody {
   /** Response fields to include, comma-separated; default all */
@@ -3967,6 +4320,84 @@ export interface CreateWorkflowBody {
     queue_size?: number;
     /** Addition: steps run in a process of their own; by default, code of one owner shares processes */
     isolated?: boolean;
+    flow_control?: {
+      /** At most `limit` runs of each key are under way */
+      concurrency?: {
+        /** Integer, 1 to 10000 */
+        limit: number;
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /** At most `limit` runs of each key begin in any period of `seconds` */
+      throttle?: {
+        /** Integer, 1 to 10000 */
+        limit: number;
+        /** Integer, 1 to 86400 */
+        seconds: number;
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /**
+       * One run, with the last event, when none of the key came for `seconds`; at the latest
+       * `max_wait_seconds` after the first
+       */
+      debounce?: {
+        /** Integer, 1 to 86400 */
+        seconds: number;
+        /** Integer, 1 to 604800 */
+        max_wait_seconds: number;
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /** One run of each key is under way */
+      singleton?: {
+        /** Whether an event is skipped while a run of its key is under way, or replaces that run */
+        mode: 'skip' | 'replace';
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /**
+       * One run for up to `max_events` of a key, or for what came within `max_seconds`; its event is {
+       * events, batch: { count, key } }
+       */
+      batch?: {
+        /** Integer, 1 to 1000 */
+        max_events: number;
+        /** Integer, 1 to 86400 */
+        max_seconds: number;
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /** Seconds by which a run is placed earlier in the queue, -600 to 600, or an expression for them */
+      priority?: number | string;
+      /**
+       * At most `limit` runs begin in any period of `seconds`, counted over all workflows with a rate limit
+       * on the same account
+       */
+      rate_limit?: {
+        /** A step and its account prop: <namespace>.<prop> (3 to 300 characters) */
+        account: string;
+        /** Integer, 1 to 10000 */
+        limit: number;
+        /** Integer, 1 to 86400 */
+        seconds: number;
+      };
+    } | null;
   };
 }
 
@@ -4053,6 +4484,84 @@ export interface CreateDeploymentBody {
     queue_size?: number;
     /** Addition: steps run in a process of their own; by default, code of one owner shares processes */
     isolated?: boolean;
+    flow_control?: {
+      /** At most `limit` runs of each key are under way */
+      concurrency?: {
+        /** Integer, 1 to 10000 */
+        limit: number;
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /** At most `limit` runs of each key begin in any period of `seconds` */
+      throttle?: {
+        /** Integer, 1 to 10000 */
+        limit: number;
+        /** Integer, 1 to 86400 */
+        seconds: number;
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /**
+       * One run, with the last event, when none of the key came for `seconds`; at the latest
+       * `max_wait_seconds` after the first
+       */
+      debounce?: {
+        /** Integer, 1 to 86400 */
+        seconds: number;
+        /** Integer, 1 to 604800 */
+        max_wait_seconds: number;
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /** One run of each key is under way */
+      singleton?: {
+        /** Whether an event is skipped while a run of its key is under way, or replaces that run */
+        mode: 'skip' | 'replace';
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /**
+       * One run for up to `max_events` of a key, or for what came within `max_seconds`; its event is {
+       * events, batch: { count, key } }
+       */
+      batch?: {
+        /** Integer, 1 to 1000 */
+        max_events: number;
+        /** Integer, 1 to 86400 */
+        max_seconds: number;
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /** Seconds by which a run is placed earlier in the queue, -600 to 600, or an expression for them */
+      priority?: number | string;
+      /**
+       * At most `limit` runs begin in any period of `seconds`, counted over all workflows with a rate limit
+       * on the same account
+       */
+      rate_limit?: {
+        /** A step and its account prop: <namespace>.<prop> (3 to 300 characters) */
+        account: string;
+        /** Integer, 1 to 10000 */
+        limit: number;
+        /** Integer, 1 to 86400 */
+        seconds: number;
+      };
+    } | null;
   };
   /** d_… that the new version is made from; with another one deployed since it is a conflict */
   follows?: string;
@@ -4117,6 +4626,84 @@ export interface CreateTemplateBody {
     queue_size?: number;
     /** Addition: steps run in a process of their own; by default, code of one owner shares processes */
     isolated?: boolean;
+    flow_control?: {
+      /** At most `limit` runs of each key are under way */
+      concurrency?: {
+        /** Integer, 1 to 10000 */
+        limit: number;
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /** At most `limit` runs of each key begin in any period of `seconds` */
+      throttle?: {
+        /** Integer, 1 to 10000 */
+        limit: number;
+        /** Integer, 1 to 86400 */
+        seconds: number;
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /**
+       * One run, with the last event, when none of the key came for `seconds`; at the latest
+       * `max_wait_seconds` after the first
+       */
+      debounce?: {
+        /** Integer, 1 to 86400 */
+        seconds: number;
+        /** Integer, 1 to 604800 */
+        max_wait_seconds: number;
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /** One run of each key is under way */
+      singleton?: {
+        /** Whether an event is skipped while a run of its key is under way, or replaces that run */
+        mode: 'skip' | 'replace';
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /**
+       * One run for up to `max_events` of a key, or for what came within `max_seconds`; its event is {
+       * events, batch: { count, key } }
+       */
+      batch?: {
+        /** Integer, 1 to 1000 */
+        max_events: number;
+        /** Integer, 1 to 86400 */
+        max_seconds: number;
+        /**
+         * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+         * all events (1 to 1000 characters)
+         */
+        key?: string;
+      };
+      /** Seconds by which a run is placed earlier in the queue, -600 to 600, or an expression for them */
+      priority?: number | string;
+      /**
+       * At most `limit` runs begin in any period of `seconds`, counted over all workflows with a rate limit
+       * on the same account
+       */
+      rate_limit?: {
+        /** A step and its account prop: <namespace>.<prop> (3 to 300 characters) */
+        account: string;
+        /** Integer, 1 to 10000 */
+        limit: number;
+        /** Integer, 1 to 86400 */
+        seconds: number;
+      };
+    } | null;
   };
 }
 

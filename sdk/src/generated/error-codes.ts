@@ -57,6 +57,8 @@ export type ErrorCode =
   | 'registry_unreachable'
   | 'reply_not_kept'
   | 'reply_too_large'
+  | 'repository_refused'
+  | 'repository_unreachable'
   | 'request_timeout'
   | 'run_over'
   | 'sandbox_required'

@@ -8,6 +8,7 @@ import type {
   AccountAuditEntry,
   AccountUses,
   AddRegistryPackageBody,
+  AddRegistryRepositoryBody,
   ApiKey,
   App,
   AppOAuthClient,
@@ -64,6 +65,7 @@ import type {
   GetHealthAnswer,
   GetMyFlowQuery,
   GetReadinessAnswer,
+  GetRunQuery,
   GetVariableQuery,
   GetWorkspaceFlowQuery,
   Instance,
@@ -82,6 +84,7 @@ import type {
   ListMyWorkflowsQuery,
   ListProjectWorkflowsQuery,
   ListRegistryPackagesQuery,
+  ListRegistryRepositoriesQuery,
   ListRunsQuery,
   ListSourceDeliveriesQuery,
   ListSourceEmitsQuery,
@@ -130,6 +133,7 @@ import type {
   RedeliverToWebhookAnswer,
   RedeliverToWebhookBody,
   RegistryPackage,
+  RegistryRepository,
   ReloadComponentPropsAnswer,
   ReloadComponentPropsBody,
   RemoveRegistryPackageQuery,
@@ -171,9 +175,11 @@ import type {
   Template,
   TestAccountBody,
   TestEvent,
+  TestEventSummary,
   TestStepBody,
   UpdateAccountBody,
   UpdateProjectBody,
+  UpdateRegistryRepositoryBody,
   UpdateSourceBody,
   UpdateWebhookBody,
   UpdateWorkflowBody,
@@ -185,6 +191,7 @@ import type {
   VariableAuditEntry,
   Webhook,
   Workflow,
+  WorkflowQueue,
   WorkflowSummary,
   WorkflowTick,
   Workspace,
@@ -1620,19 +1627,19 @@ export class TestEvents {
   }
 
   /**
-   * The test events of a workflow, newest first.
+   * The test events of a workflow, newest first, without what they hold.
    *
    * `GET /v1/workflows/{id}/test_events`
    * @param workflowId p_…
    * @returns all items by `for await`, or pages
    * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
-  list(workflowId: string, query: ListTestEventsQuery = {}, options: RequestOptions = {}): Paged<TestEvent> {
+  list(workflowId: string, query: ListTestEventsQuery = {}, options: RequestOptions = {}): Paged<TestEventSummary> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/workflows/${workflowId}/test_events`, query: { ...query }, isRepeatable: true }, options);
   }
 
   /**
-   * One test event of a workflow.
+   * One test event of a workflow, with the event itself.
    *
    * `GET /v1/workflows/{id}/test_events/{name}`
    * @param workflowId p_…
@@ -1646,7 +1653,7 @@ export class TestEvents {
   /**
    * Keep an event with a workflow, to test its steps and to run it.
    *
-   * One of the same name is replaced. A workflow keeps 100.
+   * One of the same name is replaced. A workflow keeps 100, with 20 MB of events together.
    *
    * `PUT /v1/workflows/{id}/test_events/{name}`
    * @param workflowId p_…
@@ -1694,7 +1701,7 @@ export class Runs {
    * End runs of a workflow that are queued, running or waiting.
    *
    * At most 1000 runs, oldest first. While `remaining` is above 0, repeat the request with `after` set to
-   * `last`.
+   * `last` and the `until` of the answer.
    *
    * `POST /v1/workflows/{id}/runs/cancel`
    * @param workflowId p_…
@@ -1708,7 +1715,7 @@ export class Runs {
    * Run the current deployment again with the events of failed runs of a workflow.
    *
    * At most 1000 runs, oldest first. While `remaining` is above 0, repeat the request with `after` set to
-   * `last`. A run that was replayed or restarted already is not taken again.
+   * `last` and the `until` of the answer. A run that was replayed or restarted already is not taken again.
    *
    * `POST /v1/workflows/{id}/runs/replay`
    * @param workflowId p_…
@@ -1722,7 +1729,7 @@ export class Runs {
    * Restart failed runs of a workflow, each from the step at which it ended.
    *
    * At most 1000 runs, oldest first. While `remaining` is above 0, repeat the request with `after` set to
-   * `last`. A run that was replayed or restarted already is not taken again.
+   * `last` and the `until` of the answer. A run that was replayed or restarted already is not taken again.
    *
    * `POST /v1/workflows/{id}/runs/restart`
    * @param workflowId p_…
@@ -1751,7 +1758,7 @@ export class Runs {
    * @param runId The id of a run
    * @throws MillraceError what the service refused, with its `code`
    */
-  get(runId: string, query: CommonParameters = {}, options: RequestOptions = {}): Promise<RunDetail> {
+  get(runId: string, query: GetRunQuery = {}, options: RequestOptions = {}): Promise<RunDetail> {
     return this.#transport.data({ method: 'GET', path: pathOf`/v1/runs/${runId}`, query: { ...query }, isRepeatable: true }, options);
   }
 
@@ -1884,6 +1891,17 @@ export class Workflows {
    */
   delete(workflowId: string, query: DeleteWorkflowQuery = {}, options: RequestOptions = {}): Promise<void> {
     return this.#transport.nothing({ method: 'DELETE', path: pathOf`/v1/workflows/${workflowId}`, query: { ...query } }, options);
+  }
+
+  /**
+   * What waits for a workflow with flow control, by key, and why.
+   *
+   * `GET /v1/workflows/{id}/queue`
+   * @param workflowId p_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  queue(workflowId: string, query: CommonParameters = {}, options: RequestOptions = {}): Promise<WorkflowQueue> {
+    return this.#transport.data({ method: 'GET', path: pathOf`/v1/workflows/${workflowId}/queue`, query: { ...query }, isRepeatable: true }, options);
   }
 
   /**
@@ -2044,6 +2062,68 @@ export class Registry {
    */
   removePackage(query: RemoveRegistryPackageQuery, options: RequestOptions = {}): Promise<void> {
     return this.#transport.nothing({ method: 'DELETE', path: '/v1/registry/packages', query: { ...query } }, options);
+  }
+
+  /**
+   * Add the components in the history of a Git repository for all users; only for the admin of the
+   * instance.
+   *
+   * Responds at once. The repository is read in the background: state and progress say how far that is. A
+   * repository that is there already is updated.
+   *
+   * `POST /v1/registry/repositories`
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  addRepository(body: AddRegistryRepositoryBody, options: RequestOptions = {}): Promise<RegistryRepository> {
+    return this.#transport.data({ method: 'POST', path: '/v1/registry/repositories', body }, options);
+  }
+
+  /**
+   * The Git repositories that components come from, newest first; only for the admin of the instance.
+   *
+   * `GET /v1/registry/repositories`
+   * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
+   */
+  listRepositories(query: ListRegistryRepositoriesQuery = {}, options: RequestOptions = {}): Paged<RegistryRepository> {
+    return this.#transport.paged({ method: 'GET', path: '/v1/registry/repositories', query: { ...query }, isRepeatable: true }, options);
+  }
+
+  /**
+   * A Git repository that components come from; only for the admin of the instance.
+   *
+   * `GET /v1/registry/repositories/{id}`
+   * @param repositoryId repo_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  getRepository(repositoryId: string, query: CommonParameters = {}, options: RequestOptions = {}): Promise<RegistryRepository> {
+    return this.#transport.data({ method: 'GET', path: pathOf`/v1/registry/repositories/${repositoryId}`, query: { ...query }, isRepeatable: true }, options);
+  }
+
+  /**
+   * Remove a Git repository from the registry; only for the admin of the instance.
+   *
+   * Sources and workflows that use components of it run on.
+   *
+   * `DELETE /v1/registry/repositories/{id}`
+   * @param repositoryId repo_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  removeRepository(repositoryId: string, query: CommonParameters = {}, options: RequestOptions = {}): Promise<void> {
+    return this.#transport.nothing({ method: 'DELETE', path: pathOf`/v1/registry/repositories/${repositoryId}`, query: { ...query } }, options);
+  }
+
+  /**
+   * Read the new commits of a Git repository; only for the admin of the instance.
+   *
+   * Responds at once, as adding it does.
+   *
+   * `POST /v1/registry/repositories/{id}/update`
+   * @param repositoryId repo_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  updateRepository(repositoryId: string, body: UpdateRegistryRepositoryBody = {}, options: RequestOptions = {}): Promise<RegistryRepository> {
+    return this.#transport.data({ method: 'POST', path: pathOf`/v1/registry/repositories/${repositoryId}/update`, body }, options);
   }
 }
 

@@ -81,6 +81,7 @@ function triggerOf(workflow: KnownWorkflow, delivery: HeldDelivery): RunTrigger 
     workflowId: workflow.id,
     ownerId: workflow.ownerId,
     deploymentId: workflow.deploymentId,
+    flowControl: workflow.flowControl,
     emitterId: delivery.emitterId,
     sourceType: sourceTypeOf(delivery.emitterId),
     event: delivery.body.toString(),

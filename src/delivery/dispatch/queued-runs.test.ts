@@ -17,6 +17,7 @@ async function storeRun(store: Store, options: { state?: RunState; sourceType?: 
     workflowId: 'p_1',
     ownerId: 'o_1',
     deploymentId: 'd_1',
+    flowControl: null,
     emitterId: 'dc_1',
     sourceType: options.sourceType ?? 'COMPONENT',
     event: '"12345678"',

@@ -2,6 +2,8 @@ import { Type } from 'typebox';
 import { type App, callerOf, DataOf, IdParams, OneOf } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import { writable } from '#identity/permissions.ts';
+import type { Clock } from '#lib/clock.ts';
+import { CallerError } from '#lib/errors.ts';
 import type { Store } from '#storage/store.ts';
 import type { RunState } from '#storage/tables/workflow-tables.ts';
 import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
@@ -12,6 +14,7 @@ import {
   bulkOperations,
   bulkStates,
 } from '#workflows/runs/bulk-runs.ts';
+import { isPlaceAmongRuns } from '#workflows/runs/repeated-run-store.ts';
 import { sinceDescription, timesOf, untilDescription } from './run-times.ts';
 
 const bulkSummaries = {
@@ -31,15 +34,19 @@ const BulkAnswer = Type.Object({
   last: Type.Union([Type.String(), Type.Null()], {
     description: 'The last run that was reached: `after` of the next request',
   }),
+  until: Type.String({
+    description: 'ISO 8601: only runs made before were taken; `until` of the next request',
+  }),
 });
 
 export interface BulkRunRouteOptions {
   store: Store;
+  clock: Clock;
   bulkRuns: BulkRuns;
 }
 
 /** One operation on many runs of a workflow. All additions. */
-export function bulkRunRoutes(app: App, { store, bulkRuns }: BulkRunRouteOptions): void {
+export function bulkRunRoutes(app: App, { store, clock, bulkRuns }: BulkRunRouteOptions): void {
   for (const operation of bulkOperations)
     app.post(
       `/workflows/:id/runs/${operation}`,
@@ -49,7 +56,7 @@ export function bulkRunRoutes(app: App, { store, bulkRuns }: BulkRunRouteOptions
           tags: ['runs', 'addition'],
           summary: bulkSummaries[operation],
           description:
-            `At most ${bulkMax} runs, oldest first. While \`remaining\` is above 0, repeat the request with \`after\` set to \`last\`. ${operation === 'cancel' ? '' : 'A run that was replayed or restarted already is not taken again.'}`.trim(),
+            `At most ${bulkMax} runs, oldest first. While \`remaining\` is above 0, repeat the request with \`after\` set to \`last\` and the \`until\` of the answer. ${operation === 'cancel' ? '' : 'A run that was replayed or restarted already is not taken again.'}`.trim(),
           params: IdParams('p_…'),
           body: Type.Object({
             state: Type.Optional(
@@ -61,7 +68,9 @@ export function bulkRunRoutes(app: App, { store, bulkRuns }: BulkRunRouteOptions
               Type.Union([Type.Integer(), Type.String()], { description: sinceDescription }),
             ),
             until: Type.Optional(
-              Type.Union([Type.Integer(), Type.String()], { description: untilDescription }),
+              Type.Union([Type.Integer(), Type.String()], {
+                description: `${untilDescription}; default: before this request`,
+              }),
             ),
             after: Type.Optional(Type.String({ description: 'Only runs that were made after this one' })),
             limit: Type.Optional(Type.Integer({ minimum: 1, maximum: bulkMax, default: bulkMax })),
@@ -76,15 +85,30 @@ export function bulkRunRoutes(app: App, { store, bulkRuns }: BulkRunRouteOptions
           id,
         });
         const { state, since, until, after, limit = bulkMax } = request.body;
+        if (after !== undefined && !(await isPlaceAmongRuns(store.read, id, after)))
+          throw new CallerError('invalid_parameter', 'after: expected a run of this workflow', {
+            parameter: 'after',
+          });
+        // Without an end, runs that a request makes would match the next one, without end. They may be made in this millisecond; a
+        // cancellation makes none, and takes those of this millisecond too.
+        const untilMs = clock.now() + (operation === 'cancel' ? 1 : 0);
+        const times = { untilMs, ...timesOf(since, until) };
         const { done, failed, failures, remaining, lastId } = await bulkRuns.apply(operation, {
           workflowId: id,
           states: state === undefined ? bulkStates[operation].usual : [state],
-          ...timesOf(since, until),
+          ...times,
           ...(after === undefined ? {} : { afterId: after }),
           limit,
         });
         const named = failures.map(({ runId, message }) => ({ run_id: runId, message }));
-        const view = { done, failed, failures: named, remaining, last: lastId ?? null };
+        const view = {
+          done,
+          failed,
+          failures: named,
+          remaining,
+          last: lastId ?? null,
+          until: new Date(times.untilMs).toISOString(),
+        };
         return { data: selectFields(request, view) };
       },
     );

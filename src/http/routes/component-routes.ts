@@ -17,6 +17,7 @@ import { ownersOf } from '#identity/permissions.ts';
 import { epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { ComponentCatalogue, ListedEntry } from '#registry/component-catalogue.ts';
+import { readOrigin } from '#registry/repository-url.ts';
 import type { ComponentResolver } from '#registry/resolve-component.ts';
 import type { Store } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
@@ -48,6 +49,12 @@ const Component = Type.Object(
     configurable_props: Type.Array(ConfigurableProp),
     app: Type.Optional(Type.String({ description: 'Addition: slug of its app, where it has one' })),
     app_details: Type.Optional(AppDetails),
+    git: Type.Optional(
+      Type.Object(
+        { url: Type.String(), commit: Type.String(), path: Type.String() },
+        { description: 'Addition: the Git repository, the commit and the file that it was built from' },
+      ),
+    ),
     created_at: Type.Integer({ description: 'Epoch seconds' }),
     updated_at: Type.Integer({ description: 'Epoch seconds' }),
   },
@@ -59,6 +66,7 @@ type KnownApps = ReadonlyMap<string, AppDefinition>;
 
 function viewComponent(component: ComponentTable, apps?: KnownApps) {
   const shape = JSON.parse(component.shape) as ComponentShape;
+  const origin = readOrigin(component.url);
   return {
     id: component.id,
     code: component.code,
@@ -70,6 +78,7 @@ function viewComponent(component: ComponentTable, apps?: KnownApps) {
     type: shape.type,
     configurable_props: shape.configurableProps,
     ...(apps === undefined ? {} : viewAppOf(shape, apps)),
+    ...(origin === null ? {} : { git: origin }),
     created_at: epochSeconds(component.created_at_ms),
     updated_at: epochSeconds(component.updated_at_ms),
   };
@@ -98,7 +107,10 @@ const ListedComponent = Type.Object({
   app: Type.String({ description: 'Slug of its app, as its app file says' }),
   app_details: AppDetails,
   package: Type.Union([Type.Object({ name: Type.String(), version: Type.String() }), Type.Null()], {
-    description: 'Null: it comes with the service',
+    description: 'Null: it comes with the service, or from a Git repository',
+  }),
+  repository: Type.Union([Type.Object({ url: Type.String(), commit: Type.String() }), Type.Null()], {
+    description: 'The Git repository that it comes from, and the commit that is used',
   }),
 });
 
@@ -108,9 +120,20 @@ const AppSlug = Type.Optional(Type.String({ maxLength: 200, description: 'Slug o
 const Words = (description: string) => Type.Optional(Type.String({ maxLength: 200, description }));
 
 function viewListed({ type, ...entry }: ListedEntry, apps: KnownApps) {
-  const { key, name, version, description, app, package: of } = entry;
+  const { key, name, version, description, app, package: of, repository } = entry;
   const app_details = detailsOf(app, apps);
-  return { key, name, version, description, type, component_type: type, app, app_details, package: of };
+  return {
+    key,
+    name,
+    version,
+    description,
+    type,
+    component_type: type,
+    app,
+    app_details,
+    package: of,
+    repository,
+  };
 }
 
 export interface ComponentRouteOptions {

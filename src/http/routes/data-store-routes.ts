@@ -15,6 +15,7 @@ import { selectFields } from '#http/select-fields.ts';
 import { notFound, readable, requireWorkspace, writable } from '#identity/permissions.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
+import { JsonText } from '#lib/write-json.ts';
 import type { Store } from '#storage/store.ts';
 import type { DataStoreTable } from '#storage/tables/workflow-tables.ts';
 import type { DataStoreEntries } from '#user-data/data-stores/data-store-entries.ts';
@@ -287,7 +288,7 @@ function entryShape(row: {
 }): Static<typeof Entry> {
   return {
     key: row.key,
-    ...(row.value === null ? { truncated: true } : { value: JSON.parse(row.value) as unknown }),
+    ...(row.value === null ? { truncated: true } : { value: new JsonText(row.value) }),
     expires_at: row.expires_at_ms === null ? null : epochSeconds(row.expires_at_ms),
     created_at: epochSeconds(row.created_at_ms),
     updated_at: epochSeconds(row.updated_at_ms),

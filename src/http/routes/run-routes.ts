@@ -4,6 +4,7 @@ import { type App, callerOf, DataOf, IdParams, OneOf, PageOf, pageParameters } f
 import { selectFields } from '#http/select-fields.ts';
 import { ownersOf, readable, writable } from '#identity/permissions.ts';
 import { CallerError } from '#lib/errors.ts';
+import { JsonText } from '#lib/write-json.ts';
 import { logLevels } from '#runner/protocol.ts';
 import type { Store } from '#storage/store.ts';
 import {
@@ -19,10 +20,11 @@ import {
 } from '#storage/tables/workflow-tables.ts';
 import { findTestEvent } from '#workflows/definitions/test-event-store.ts';
 import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
+import { placeOfRun, type RunPlace } from '#workflows/flow-control/view-queue.ts';
 import type { RunManager } from '#workflows/runs/manage-runs.ts';
 import type { RunError } from '#workflows/runs/run-events.ts';
 import type { StepError } from '#workflows/runs/run-step.ts';
-import { findRun, type ListedRun, pageOfRuns, sendsOfRun, stepsOfRun } from '#workflows/runs/run-store.ts';
+import { findRun, type ListedRun, pageOfRuns, sendsOfRun, shownStepsOf } from '#workflows/runs/run-store.ts';
 import type { StepTrier } from '#workflows/runs/try-step.ts';
 import { sinceDescription, timesOf, untilDescription } from './run-times.ts';
 import { GivenStep } from './workflow-shapes.ts';
@@ -106,7 +108,25 @@ const RunDetail = Type.Object(
   {
     ...runFields,
     event: Type.Unknown({ description: 'steps.trigger.event' }),
-    steps: Type.Array(Step),
+    queue: Type.Union(
+      [
+        Type.Object({
+          state: OneOf(['collected', 'waiting', 'started']),
+          reason: Type.String({ description: 'In words, why it waits' }),
+          until: Time,
+          warning: Type.Union([Type.String(), Type.Null()], {
+            description: 'What is wrong with the keys of its event',
+          }),
+        }),
+        Type.Null(),
+      ],
+      { description: 'Its place under flow control; null: there is none, or it has ended' },
+    ),
+    steps: Type.Array(Step, {
+      description:
+        'The records of its steps, in the order of the definition. Of steps in maps the first 1,000, what did not succeed first',
+    }),
+    steps_left_out: Type.Integer({ description: 'Records of steps in maps that are not in steps' }),
     sends: Type.Array(Send),
   },
   { additionalProperties: true },
@@ -205,18 +225,28 @@ export function runRoutes(app: App, { store, runManager, stepTrier }: RunRouteOp
         tags: ['runs', 'addition'],
         summary: 'One run with its event, and input, exports, logs and times of each step',
         params: IdParams('The id of a run'),
+        querystring: Type.Object({
+          iteration: Type.Optional(
+            Type.String({
+              pattern: '^\\d{1,5}(-\\d{1,5}){0,9}$',
+              description: 'Only the steps for this item of a map, as "3" or "3-17"',
+            }),
+          ),
+        }),
         response: { 200: DataOf(RunDetail) },
       },
     },
     async (request) => {
       const run = await findOwn(request, 'read');
       // Read only after the check of rights: the time of the query would reveal to others that the run exists.
-      const steps = await stepsOfRun(store.read, run.id);
+      const { steps, left_out } = await shownStepsOf(store.read, run.id, request.query.iteration);
       const sends = await sendsOfRun(store.read, run.id);
       const detail = {
         ...runView(run),
-        event: parsed(run.event),
+        event: stored(run.event),
+        queue: placeView(await placeOfRun(store.read, run.id)),
         steps: steps.map(stepView),
+        steps_left_out: left_out,
         sends: sends.map(sendView),
       };
       return { data: selectFields(request, detail) };
@@ -344,13 +374,13 @@ export function runRoutes(app: App, { store, runManager, stepTrier }: RunRouteOp
       );
       const view: Static<typeof StepTest> = {
         state: result.status === 'finished' ? 'succeeded' : 'failed',
-        input: parsed(result.input),
-        exports: parsed(result.exports) as Record<string, unknown> | null,
-        logs: JSON.parse(result.logs) as Static<typeof StepLogs>,
+        input: stored(result.input),
+        exports: stored(result.exports) as unknown as Record<string, unknown> | null,
+        logs: stored(result.logs) as unknown as Static<typeof StepLogs>,
         error: result.error ?? null,
         flow: result.flow ?? null,
         response: result.response,
-        sends: result.sends.map(({ kind, payload }) => ({ kind, payload: parsed(payload) })),
+        sends: result.sends.map(({ kind, payload }) => ({ kind, payload: stored(payload) })),
         duration_ms: result.endedAtMs - result.startedAtMs,
       };
       return { data: selectFields(request, view) };
@@ -399,6 +429,12 @@ function runView(run: ListedRun | RunTable): Static<typeof Run> {
   };
 }
 
+function placeView(place: RunPlace | undefined) {
+  if (place === undefined) return null;
+  const { untilMs, ...rest } = place;
+  return { ...rest, until: time(untilMs) };
+}
+
 function errorView({ cell_id, ...error }: RunError): Static<typeof ErrorShape> {
   return { ...error, cellId: cell_id };
 }
@@ -411,9 +447,9 @@ function stepView(step: RunStepTable): Static<typeof Step> {
     iteration: step.iteration,
     try: step.try,
     state: step.state,
-    input: parsed(step.input),
-    exports: parsed(step.exports),
-    logs: JSON.parse(step.logs) as Static<typeof StepLogs>,
+    input: stored(step.input),
+    exports: stored(step.exports),
+    logs: stored(step.logs) as unknown as Static<typeof StepLogs>,
     error: step.error === null ? null : (JSON.parse(step.error) as StepError),
     started_at: new Date(step.started_at_ms).toISOString(),
     ended_at: new Date(step.ended_at_ms).toISOString(),
@@ -423,15 +459,16 @@ function stepView(step: RunStepTable): Static<typeof Step> {
 function sendView(send: RunSendTable): Static<typeof Send> {
   return {
     kind: send.kind,
-    payload: parsed(send.payload),
+    payload: stored(send.payload),
     state: send.state,
-    result: parsed(send.result),
+    result: stored(send.result),
     ended_at: time(send.ended_at_ms),
   };
 }
 
-function parsed(json: string | null): unknown {
-  return json === null ? null : JSON.parse(json);
+/** A run has megabytes of it, which go into the answer as they are stored. */
+function stored(json: string | null): JsonText | null {
+  return json === null ? null : new JsonText(json);
 }
 
 function time(ms: number | null): string | null {

@@ -1,7 +1,8 @@
+import type { FastifyReply } from 'fastify';
 import { Type } from 'typebox';
 import { type HealthState, newHealth } from '#health/health.ts';
 import { healthOf } from '#health/health-store.ts';
-import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
+import { pageRequest } from '#http/pagination.ts';
 import {
   type App,
   callerOf,
@@ -13,14 +14,15 @@ import {
   pageParameters,
 } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
+import { sendRows } from '#http/send-rows.ts';
 import { ownersOf, readable, requireWorkspace, writable } from '#identity/permissions.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { SourceChange, SourceDeployer } from '#sources/deploy-source.ts';
 import type { Deployment } from '#sources/deployment.ts';
 import { loadSourceDefinitions } from '#sources/deployment.ts';
-import { findSource, pageOfSources } from '#sources/source-store.ts';
+import { findSource, findSources, pageOfSources } from '#sources/source-store.ts';
 import { viewSource } from '#sources/view-source.ts';
-import type { Db, Store } from '#storage/store.ts';
+import type { Store } from '#storage/store.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
 import { healthParameter } from './health-shapes.ts';
 import { Source } from './source-shapes.ts';
@@ -87,26 +89,34 @@ export function sourceRoutes(app: App, options: SourceRouteOptions): void {
     return viewSource(source, definitions, endpointUrl, health.get(source.id) ?? newHealth('source'));
   };
 
-  const listOf = async (request: Parameters<typeof pageRequest>[0], db: Db, ownerId: string) => {
+  const listOf = async (request: Parameters<typeof pageRequest>[0], reply: FastifyReply, ownerId: string) => {
+    const db = store.read;
     const { q = '', health: state } = request.query as { q?: string; health?: HealthState };
     const nowMs = clock.now();
     const filter = { words: q.trim(), ...(state === undefined ? {} : { health: { state, nowMs } }) };
     const page = await pageOfSources(db, ownerId, pageRequest(request), filter);
-    const definitions = await loadSourceDefinitions(db, page.rows);
     const ids = page.rows.map(({ id }) => id);
     const health = await healthOf(db, 'source', ids, nowMs);
-    const sources = page.rows.map((source) =>
-      viewSource(
-        source,
-        definitions.get(source.id) ?? [],
-        endpointUrl,
-        health.get(source.id) ?? newHealth('source'),
-      ),
-    );
-    const cursors = page.rows.map((source) => encodeCursor(source.id));
-    return pageResponse(selectFields(request, sources), {
-      totalCount: page.totalCount,
-      cursorOf: (_source, index) => cursors[index] ?? '',
+    return sendRows(reply, {
+      ...page,
+      bytesOf: ({ bytes }) => bytes,
+      itemsOf: async (rows) => {
+        const found = await findSources(
+          db,
+          rows.map(({ id }) => id),
+        );
+        const sources = rows.flatMap(({ id }) => found.get(id) ?? []);
+        const definitions = await loadSourceDefinitions(db, sources);
+        const views = sources.map((source) =>
+          viewSource(
+            source,
+            definitions.get(source.id) ?? [],
+            endpointUrl,
+            health.get(source.id) ?? newHealth('source'),
+          ),
+        );
+        return selectFields(request, views);
+      },
     });
   };
 
@@ -121,7 +131,7 @@ export function sourceRoutes(app: App, options: SourceRouteOptions): void {
         response: { 200: PageOf(Source) },
       },
     },
-    (request) => listOf(request, store.read, callerOf(request).userId),
+    (request, reply) => listOf(request, reply, callerOf(request).userId),
   );
 
   app.get(
@@ -136,9 +146,9 @@ export function sourceRoutes(app: App, options: SourceRouteOptions): void {
         response: { 200: PageOf(Source) },
       },
     },
-    async (request) => {
+    async (request, reply) => {
       await requireWorkspace(store.read, callerOf(request), request.params.id, 'read');
-      return listOf(request, store.read, request.params.id);
+      return listOf(request, reply, request.params.id);
     },
   );
 

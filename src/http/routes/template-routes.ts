@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
+import { pageRequest } from '#http/pagination.ts';
 import {
   type App,
   callerOf,
@@ -11,6 +11,7 @@ import {
   PageQuery,
 } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
+import { sendRows } from '#http/send-rows.ts';
 import { notFound, type Ownership, ownersOf, readable } from '#identity/permissions.ts';
 import { epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
@@ -19,7 +20,12 @@ import type { TemplateTable } from '#storage/tables/workflow-tables.ts';
 import { refuseNul } from '#workflows/definitions/at-parameter.ts';
 import type { TemplateMaker } from '#workflows/definitions/make-template.ts';
 import type { TemplateDefinition } from '#workflows/definitions/template.ts';
-import { deleteTemplate, findTemplate, pageOfTemplates } from '#workflows/definitions/template-store.ts';
+import {
+  deleteTemplate,
+  findTemplate,
+  findTemplates,
+  pageOfTemplates,
+} from '#workflows/definitions/template-store.ts';
 import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
 import { definitionOf } from './workflow-routes.ts';
 import { definitionFields, SettingsInput, StepInputs, TriggerInputs } from './workflow-shapes.ts';
@@ -111,14 +117,21 @@ export function templateRoutes(app: App, { store, templateMaker }: TemplateRoute
         response: { 200: PageOf(Template) },
       },
     },
-    async (request) => {
+    async (request, reply) => {
       const owners = await ownersOf(store.read, callerOf(request));
       const page = await pageOfTemplates(store.read, owners.ids, pageRequest(request));
-      const cursors = page.rows.map((template) => encodeCursor(template.id));
-      const views = page.rows.map((template) => viewTemplate(template, owners));
-      return pageResponse(selectFields(request, views), {
-        totalCount: page.totalCount,
-        cursorOf: (_template, index) => cursors[index] ?? '',
+      return sendRows(reply, {
+        ...page,
+        bytesOf: ({ bytes }) => bytes,
+        itemsOf: async (rows) => {
+          const ids = rows.map(({ id }) => id);
+          const found = await findTemplates(store.read, owners.ids, ids);
+          const templates = ids.flatMap((id) => found.get(id) ?? []);
+          return selectFields(
+            request,
+            templates.map((template) => viewTemplate(template, owners)),
+          );
+        },
       });
     },
   );

@@ -15,27 +15,34 @@ import { readable, writable } from '#identity/permissions.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
+import { JsonText } from '#lib/write-json.ts';
 import type { Store } from '#storage/store.ts';
 import { runSourceTypes, type TestEventTable, type WorkflowTable } from '#storage/tables/workflow-tables.ts';
 import { refuseNul } from '#workflows/definitions/at-parameter.ts';
 import {
   deleteTestEvent,
   findTestEvent,
+  type ListedTestEvent,
   pageOfTestEvents,
   putTestEvent,
 } from '#workflows/definitions/test-event-store.ts';
-import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
+import { findWorkflow, lockWorkflow } from '#workflows/definitions/workflow-store.ts';
 import { findRun } from '#workflows/runs/run-store.ts';
 import type { RunStarter } from '#workflows/runs/start-run.ts';
 
 const nameMax = 100;
 
-const TestEvent = Type.Object({
+const summaryFields = {
   name: Type.String(),
   workflow_id: Type.String({ description: 'p_…' }),
-  event: Type.Unknown({ description: 'steps.trigger.event' }),
+  bytes: Type.Integer({ description: 'Size of the event as JSON text' }),
   source_type: OneOf(runSourceTypes, { description: 'What triggers runs of such an event' }),
   created_at: Type.Integer({ description: 'Epoch seconds: when it was last put' }),
+};
+const TestEventSummary = Type.Object(summaryFields);
+const TestEvent = Type.Object({
+  ...summaryFields,
+  event: Type.Unknown({ description: 'steps.trigger.event' }),
 });
 
 const NamedParams = Type.Object({
@@ -71,16 +78,16 @@ export function testEventRoutes(app: App, { store, clock, runStarter }: TestEven
       schema: {
         operationId: 'listTestEvents',
         tags: ['workflows', 'addition'],
-        summary: 'The test events of a workflow, newest first',
+        summary: 'The test events of a workflow, newest first, without what they hold',
         params: IdParams('p_…'),
         querystring: PageQuery,
-        response: { 200: PageOf(TestEvent) },
+        response: { 200: PageOf(TestEventSummary) },
       },
     },
     async (request) => {
       const workflow = await findOwn(request, 'read');
       const page = await pageOfTestEvents(store.read, workflow.id, pageRequest(request));
-      return pageResponse(selectFields(request, page.rows.map(view)), {
+      return pageResponse(selectFields(request, page.rows.map(summaryView)), {
         totalCount: page.totalCount,
         cursorOf: (_event, index) => encodeCursor(page.rows[index]?.id ?? ''),
       });
@@ -93,7 +100,7 @@ export function testEventRoutes(app: App, { store, clock, runStarter }: TestEven
       schema: {
         operationId: 'getTestEvent',
         tags: ['workflows', 'addition'],
-        summary: 'One test event of a workflow',
+        summary: 'One test event of a workflow, with the event itself',
         params: NamedParams,
         response: { 200: DataOf(TestEvent) },
       },
@@ -111,7 +118,7 @@ export function testEventRoutes(app: App, { store, clock, runStarter }: TestEven
         operationId: 'putTestEvent',
         tags: ['workflows', 'addition'],
         summary: 'Keep an event with a workflow, to test its steps and to run it',
-        description: 'One of the same name is replaced. A workflow keeps 100.',
+        description: 'One of the same name is replaced. A workflow keeps 100, with 20 MB of events together.',
         params: NamedParams,
         body: Type.Object({
           event: Type.Optional(Type.Unknown({ description: 'steps.trigger.event; instead of run_id' })),
@@ -132,7 +139,11 @@ export function testEventRoutes(app: App, { store, clock, runStarter }: TestEven
         ...(await contentOf(workflow, request.body)),
         created_at_ms: clock.now(),
       };
-      await store.transaction((tx) => putTestEvent(tx, row));
+      await store.transaction(async (tx) => {
+        // Those that are put at the same moment are counted one after another.
+        await lockWorkflow(store, tx, workflow.id);
+        await putTestEvent(tx, row);
+      });
       return { data: selectFields(request, view(row)) };
     },
   );
@@ -153,6 +164,7 @@ export function testEventRoutes(app: App, { store, clock, runStarter }: TestEven
       const { event, source_type } = await findNamed(workflow.id, request.params.name);
       const { runId } = await runStarter.start({
         ...{ workflowId: workflow.id, ownerId: workflow.owner_id, deploymentId: workflow.deployment_id },
+        flowControl: workflow.flow_control,
         ...{ emitterId: null, sourceType: source_type, event, hops: 0 },
       });
       return { data: selectFields(request, { run_id: runId }) };
@@ -208,10 +220,15 @@ function noTestEvent(name: string): CallerError {
 }
 
 function view(row: TestEventTable): Static<typeof TestEvent> {
+  const summary = summaryView({ ...row, bytes: Buffer.byteLength(row.event) });
+  return { ...summary, event: new JsonText(row.event) };
+}
+
+function summaryView(row: ListedTestEvent): Static<typeof TestEventSummary> {
   return {
     name: row.name,
     workflow_id: row.workflow_id,
-    event: JSON.parse(row.event),
+    bytes: row.bytes,
     source_type: row.source_type,
     created_at: epochSeconds(row.created_at_ms),
   };

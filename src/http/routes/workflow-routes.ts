@@ -1,6 +1,7 @@
+import type { FastifyReply } from 'fastify';
 import { Type } from 'typebox';
 import type { HealthState } from '#health/health.ts';
-import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
+import { pageRequest } from '#http/pagination.ts';
 import {
   type App,
   callerOf,
@@ -13,12 +14,14 @@ import {
   pageParameters,
 } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
+import { sendRows } from '#http/send-rows.ts';
 import { ownersOf, readable, requireWorkspace, writable } from '#identity/permissions.ts';
 import { findProject } from '#identity/project-store.ts';
 import { must } from '#lib/assert.ts';
 import { CallerError } from '#lib/errors.ts';
-import type { Db, Store } from '#storage/store.ts';
+import type { Store } from '#storage/store.ts';
 import type { DeploymentTable, WorkflowTable } from '#storage/tables/workflow-tables.ts';
+import { pageOfDeploymentSizes, sizesOfDeployments } from '#workflows/definitions/definition-size-store.ts';
 import type { WorkflowDeployer } from '#workflows/definitions/deploy-workflow.ts';
 import {
   viewDeployments,
@@ -28,13 +31,16 @@ import {
 import type { DefinitionInput } from '#workflows/definitions/workflow-input.ts';
 import {
   findDeployment,
+  findDeployments,
   findWorkflow,
-  pageOfDeployments,
   pageOfWorkflows,
 } from '#workflows/definitions/workflow-store.ts';
 import { latestRuns } from '#workflows/runs/run-store.ts';
 import { healthParameter } from './health-shapes.ts';
 import { definitionFields, ListedWorkflow, Workflow, WorkflowDeployment } from './workflow-shapes.ts';
+
+/** The code of a step is in an answer three times: `code_raw`, `codeRaw` and that of its saved component. */
+const codeCopies = 3;
 
 const WorkflowQuery = Type.Object({
   ...pageParameters,
@@ -60,27 +66,34 @@ export function workflowRoutes(app: App, options: WorkflowRouteOptions): void {
 
   const listOf = async (
     request: Parameters<typeof pageRequest>[0],
-    db: Db,
+    reply: FastifyReply,
     filter: Parameters<typeof pageOfWorkflows>[1],
   ) => {
+    const db = store.read;
     const page = await pageOfWorkflows(db, filter, pageRequest(request));
-    const cursors = page.rows.map((workflow) => encodeCursor(workflow.id));
-    const views = await viewWorkflows(db, page.rows, workflowViews);
     const latest = await latestRuns(
       db,
-      views.map(({ id }) => id),
+      page.rows.map(({ id }) => id),
     );
-    const listed = views.map((one) => {
-      const run = latest.get(one.id);
-      const last_run =
-        run === undefined
-          ? null
-          : { id: run.id, state: run.state, created_at: new Date(run.created_at_ms).toISOString() };
-      return { ...one, last_run };
-    });
-    return pageResponse(selectFields(request, listed), {
-      totalCount: page.totalCount,
-      cursorOf: (_workflow, index) => cursors[index] ?? '',
+    const sizes = await sizesOfDeployments(
+      db,
+      page.rows.map((workflow) => workflow.deployment_id),
+    );
+    return sendRows(reply, {
+      ...page,
+      bytesOf: (workflow) => codeCopies * (sizes.get(workflow.deployment_id) ?? 0),
+      itemsOf: async (rows) => {
+        const views = await viewWorkflows(db, rows, workflowViews);
+        const listed = views.map((one) => {
+          const run = latest.get(one.id);
+          const last_run =
+            run === undefined
+              ? null
+              : { id: run.id, state: run.state, created_at: new Date(run.created_at_ms).toISOString() };
+          return { ...one, last_run };
+        });
+        return selectFields(request, listed);
+      },
     });
   };
 
@@ -101,8 +114,8 @@ export function workflowRoutes(app: App, options: WorkflowRouteOptions): void {
         response: { 200: PageOf(ListedWorkflow) },
       },
     },
-    (request) =>
-      listOf(request, store.read, {
+    (request, reply) =>
+      listOf(request, reply, {
         ownerId: callerOf(request).userId,
         ...filterOf(request.query, workflowViews.now()),
       }),
@@ -120,9 +133,9 @@ export function workflowRoutes(app: App, options: WorkflowRouteOptions): void {
         response: { 200: PageOf(ListedWorkflow) },
       },
     },
-    async (request) => {
+    async (request, reply) => {
       await requireWorkspace(store.read, callerOf(request), request.params.id, 'read');
-      return listOf(request, store.read, {
+      return listOf(request, reply, {
         ownerId: request.params.id,
         ...filterOf(request.query, workflowViews.now()),
       });
@@ -141,14 +154,14 @@ export function workflowRoutes(app: App, options: WorkflowRouteOptions): void {
         response: { 200: PageOf(ListedWorkflow) },
       },
     },
-    async (request) => {
+    async (request, reply) => {
       const { id } = request.params;
       const project = await findProject(store.read, id);
       await readable(store.read, callerOf(request), project && { owner_id: project.org_id }, {
         what: 'project',
         id,
       });
-      return listOf(request, store.read, { projectId: id, ...filterOf(request.query, workflowViews.now()) });
+      return listOf(request, reply, { projectId: id, ...filterOf(request.query, workflowViews.now()) });
     },
   );
 
@@ -268,14 +281,19 @@ export function workflowRoutes(app: App, options: WorkflowRouteOptions): void {
         response: { 200: PageOf(WorkflowDeployment) },
       },
     },
-    async (request) => {
+    async (request, reply) => {
       const { id } = request.params;
       await readableWorkflow(request, id);
-      const page = await pageOfDeployments(store.read, id, pageRequest(request));
-      const cursors = page.rows.map((deployment) => encodeCursor(deployment.id));
-      return pageResponse(selectFields(request, await viewDeployments(store.read, page.rows)), {
-        totalCount: page.totalCount,
-        cursorOf: (_deployment, index) => cursors[index] ?? '',
+      const page = await pageOfDeploymentSizes(store.read, id, pageRequest(request));
+      return sendRows(reply, {
+        ...page,
+        bytesOf: ({ bytes }) => codeCopies * Number(bytes),
+        itemsOf: async (rows) => {
+          const ids = rows.map((row) => row.id);
+          const found = await findDeployments(store.read, ids);
+          const deployments = ids.flatMap((one) => found.get(one) ?? []);
+          return selectFields(request, await viewDeployments(store.read, deployments));
+        },
       });
     },
   );

@@ -4,6 +4,7 @@ import { runStates, triggerKinds } from '#storage/tables/workflow-tables.ts';
 import { blockKinds, onErrors } from '#workflows/definitions/block-definition.ts';
 import type { RuleInput } from '#workflows/definitions/rule-input.ts';
 import type { StepInput } from '#workflows/definitions/step-input.ts';
+import { noteMax } from '#workflows/definitions/workflow-input.ts';
 import { Health } from './health-shapes.ts';
 import { ConfigurableProp } from './prop-shapes.ts';
 import { Source } from './source-shapes.ts';
@@ -21,6 +22,101 @@ const Throttle = Type.Object(
     seconds: Type.Integer({ minimum: 1, maximum: 36_000_000 }),
   },
   { additionalProperties: false, description: 'At most `limit` runs begin in each window of `seconds`' },
+);
+
+const key = Type.Optional(
+  Type.String({
+    minLength: 1,
+    maxLength: 1_000,
+    description:
+      'An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for all events',
+  }),
+);
+const limit = Type.Integer({ minimum: 1, maximum: 10_000 });
+const seconds = (maximum: number) => Type.Integer({ minimum: 1, maximum });
+
+/** `settings.flow_control`; what may not be combined is checked in workflows/definitions/flow-control.ts. */
+const FlowControl = Type.Object(
+  {
+    concurrency: Type.Optional(
+      Type.Object(
+        { limit, key },
+        { additionalProperties: false, description: 'At most `limit` runs of each key are under way' },
+      ),
+    ),
+    throttle: Type.Optional(
+      Type.Object(
+        { limit, seconds: seconds(86_400), key },
+        {
+          additionalProperties: false,
+          description: 'At most `limit` runs of each key begin in any period of `seconds`',
+        },
+      ),
+    ),
+    debounce: Type.Optional(
+      Type.Object(
+        { seconds: seconds(86_400), max_wait_seconds: seconds(604_800), key },
+        {
+          additionalProperties: false,
+          description:
+            'One run, with the last event, when none of the key came for `seconds`; at the latest `max_wait_seconds` after the first',
+        },
+      ),
+    ),
+    singleton: Type.Optional(
+      Type.Object(
+        {
+          mode: OneOf(['skip', 'replace'], {
+            description:
+              'Whether an event is skipped while a run of its key is under way, or replaces that run',
+          }),
+          key,
+        },
+        { additionalProperties: false, description: 'One run of each key is under way' },
+      ),
+    ),
+    batch: Type.Optional(
+      Type.Object(
+        { max_events: Type.Integer({ minimum: 1, maximum: 1_000 }), max_seconds: seconds(86_400), key },
+        {
+          additionalProperties: false,
+          description:
+            'One run for up to `max_events` of a key, or for what came within `max_seconds`; its event is { events, batch: { count, key } }',
+        },
+      ),
+    ),
+    priority: Type.Optional(
+      Type.Union(
+        [Type.Integer({ minimum: -600, maximum: 600 }), Type.String({ minLength: 1, maxLength: 1_000 })],
+        {
+          description:
+            'Seconds by which a run is placed earlier in the queue, -600 to 600, or an expression for them',
+        },
+      ),
+    ),
+    rate_limit: Type.Optional(
+      Type.Object(
+        {
+          account: Type.String({
+            minLength: 3,
+            maxLength: 300,
+            description: 'A step and its account prop: <namespace>.<prop>',
+          }),
+          limit,
+          seconds: seconds(86_400),
+        },
+        {
+          additionalProperties: false,
+          description:
+            'At most `limit` runs begin in any period of `seconds`, counted over all workflows with a rate limit on the same account',
+        },
+      ),
+    ),
+  },
+  {
+    additionalProperties: false,
+    description: 'When runs may begin, by keys of their events; for runs of all triggers',
+  },
 );
 
 const runSettings = {
@@ -46,6 +142,7 @@ const runSettings = {
     description:
       'Addition: steps run in a process of their own; by default, code of one owner shares processes',
   }),
+  flow_control: Type.Union([FlowControl, Type.Null()]),
 };
 
 /** `settings` of a request. */
@@ -60,6 +157,7 @@ export const SettingsInput = Type.Object(
     throttle: Type.Optional(runSettings.throttle),
     queue_size: Type.Optional(runSettings.queue_size),
     isolated: Type.Optional(runSettings.isolated),
+    flow_control: Type.Optional(runSettings.flow_control),
   },
   { additionalProperties: false },
 );
@@ -73,6 +171,12 @@ const stepFields = {
   code: Type.Optional(Type.String({ description: 'Source text of a code cell, JavaScript or TypeScript' })),
   component: Type.Optional(Type.String({ description: 'Key, key@version, sc_… or URL of an action' })),
   disabled: Type.Optional(Type.Boolean()),
+  note: Type.Optional(
+    Type.String({
+      maxLength: noteMax,
+      description: 'For people: what the step is for, as Markdown or plain text',
+    }),
+  ),
 };
 
 /** A step without its name. */
@@ -81,6 +185,7 @@ export const GivenStep = Type.Object(stepFields, {
   description: 'The step as it would be deployed, which it need not be; absent: as it is',
 });
 
+/** The schema has no steps within steps; docs/reference/workflow-schema.json does. */
 const InnerSteps = Type.Unsafe<StepInput[]>(
   Type.Array(Type.Record(Type.String(), Type.Unknown()), {
     description: 'Steps with the same fields as those of the workflow',
@@ -204,6 +309,7 @@ const Step = Type.Object(
     type: Type.String(),
     namespace: Type.String(),
     disabled: Type.Boolean(),
+    note: StringOrNull,
     code_raw: StringOrNull,
     codeRaw: StringOrNull,
     codeConfigJson: StringOrNull,

@@ -104,7 +104,10 @@ async function execute(where: string, config: RequestConfig): Promise<HttpRespon
 function urlOf(where: string, config: RequestConfig): URL {
   const text = textOf(config.url).trim();
   if (text === '') throw new Error(`${where}: the request has no url`);
-  if (!URL.canParse(text)) throw new Error(`${where}: ${JSON.stringify(text.slice(0, 200))} is not a url`);
+  if (!URL.canParse(text))
+    throw new Error(
+      `${where}: ${JSON.stringify(text.slice(0, 200))} is not a url, expected one such as https://example.com/orders`,
+    );
   const url = new URL(text);
   for (const [name, value] of pairs(where, 'params', config.params))
     url.searchParams.append(name, textOf(value));

@@ -116,6 +116,8 @@ export class StepProps {
       for (const variable of unset) {
         const message = `prop ${name}: the environment variable ${variable} is not set`;
         if (isRequired(definition)) throw new ExpressionError(`${message}, and the prop is required`);
+        if (definition.type === 'http_request' && isUrlOf(values[name], variable) && !hasUrl(value))
+          throw new ExpressionError(`${message}, and the url of the request needs it`);
         warn(message);
       }
       if (value === undefined) delete values[name];
@@ -148,6 +150,16 @@ export class StepProps {
     }
     return `{${entries.join(',')}}`;
   }
+}
+
+/** True when the url of a request, as it was given, names a variable. */
+function isUrlOf(given: unknown, variable: string): boolean {
+  const { url } = asObject(given);
+  return String(url ?? given).includes(variable);
+}
+
+function hasUrl(request: unknown): boolean {
+  return URL.canParse(String(asObject(request).url ?? '').trim());
 }
 
 /** JSON of a value, or of the beginning of its text with a note. */

@@ -10,6 +10,7 @@ export const jobKinds = [
   'delete_workflow',
   'send_from_run',
   'queue_replay',
+  'update_repository',
 ] as const;
 export type JobKind = (typeof jobKinds)[number];
 

@@ -50,3 +50,55 @@ export interface RegistryComponentTable {
   path: string;
   component_id: string | null;
 }
+
+/** `waiting`: an update is due; `failing`: the last one failed, and what an earlier one found is still used. */
+export const repositoryStates = ['waiting', 'updating', 'ready', 'failing'] as const;
+export type RepositoryState = (typeof repositoryStates)[number];
+
+/** A Git repository of components that an admin added for the whole instance. */
+export interface RegistryRepositoryTable {
+  /** repo_… */
+  id: string;
+  /** An https URL, or the absolute path of a clone on the machine of the service. */
+  url: string;
+  /** A branch, a tag or a commit; '' is the branch that a clone would get. */
+  ref: string;
+  /** The commit at the ref whose history is known; null: none yet. */
+  commit_id: string | null;
+  /** Rows of `registry_versions` of another generation do not count: they are being written, or about to be removed. */
+  generation: number;
+  state: RepositoryState;
+  state_since_ms: number;
+  /** Why it is failing, and the code of that. */
+  error: string | null;
+  error_code: string | null;
+  /** JSON of `RepositoryProgress` while it is updating. */
+  progress: string | null;
+  commits: number;
+  /** At the ref. */
+  components: number;
+  versions: number;
+  /** JSON: files at the ref that are no components though they should be, `{path, message}`. */
+  problems: string;
+  /** The user who added it; null: the command line. */
+  user_id: string | null;
+  created_at_ms: number;
+  indexed_at_ms: number | null;
+}
+
+/** A version of a component in the history of a repository: the first commit that has it. */
+export interface RegistryVersionTable {
+  repository_id: string;
+  generation: number;
+  component_key: string;
+  version: string;
+  kind: ComponentKind;
+  app: string;
+  name: string;
+  description: string;
+  path: string;
+  commit_id: string;
+  committed_at_ms: number;
+  /** 1: the component has this version at the ref. */
+  is_head: number;
+}

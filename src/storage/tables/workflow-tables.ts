@@ -12,6 +12,8 @@ export interface WorkflowTable {
   state: WorkflowState;
   /** The deployment that new events run; runs keep the one they began with. */
   deployment_id: string;
+  /** JSON of the `FlowControl` of that deployment (workflows/definitions/flow-control.ts); null: its runs begin at once. */
+  flow_control: string | null;
   created_at_ms: number;
   updated_at_ms: number;
 }

@@ -1,5 +1,5 @@
 import { CallerError } from '#lib/errors.ts';
-import { bytesText } from '#lib/units.ts';
+import { bytesText, countText } from '#lib/units.ts';
 
 export const variableNamePattern = '^[A-Za-z_][A-Za-z0-9_]*$';
 export const variableNameCharactersMax = 256;
@@ -17,7 +17,7 @@ const reservedPrefixes = ['PD_', 'PIPEDREAM_', 'MILLRACE_'];
 /** Names that Node or the system reads when a process starts. A value would have no effect, or would mislead packages. */
 const processNames = new Set([
   ...['NODE_OPTIONS', 'NODE_PATH', 'NODE_EXTRA_CA_CERTS', 'NODE_V8_COVERAGE', 'NODE_COMPILE_CACHE'],
-  ...['HOME', 'PATH', 'PWD', 'TMPDIR', 'TZ', 'LD_PRELOAD', 'LD_LIBRARY_PATH', '__proto__'],
+  ...['HOME', 'PATH', 'PWD', 'TMPDIR', 'TZ', 'LD_PRELOAD', 'LD_LIBRARY_PATH'],
 ]);
 
 /** Throws CallerError `invalid_parameter` for a name that no variable can have. */
@@ -34,6 +34,8 @@ export function checkVariableName(name: string, parameter: string): void {
     throw refuse(
       `found ${name}, expected another name: the service sets variables that begin with ${prefix}`,
     );
+  if (name === '__proto__')
+    throw refuse('found __proto__, expected another name: every object has it already');
   if (processNames.has(name))
     throw refuse(`found ${name}, expected another name: the processes that run code have this one already`);
 }
@@ -44,9 +46,11 @@ export function checkVariableValue(value: string, parameter: string): void {
     new CallerError('invalid_parameter', `${parameter}: ${message}`, { parameter });
   if (Buffer.byteLength(value) > variableValueBytesMax)
     throw refuse(
-      `found ${bytesText(Buffer.byteLength(value))}, expected at most ${bytesText(variableValueBytesMax)}`,
+      `found ${countText(Buffer.byteLength(value))} bytes, expected at most ${countText(variableValueBytesMax)} (${bytesText(variableValueBytesMax)})`,
     );
   if (value.includes('\0')) throw refuse('must not contain the character U+0000');
+  // Stored text is UTF-8, which cannot have it: another value than the given one would be kept.
+  if (!value.isWellFormed()) throw refuse('found half of a surrogate pair, expected well-formed Unicode');
 }
 
 /** Throws CallerError `conflict`. */
@@ -59,6 +63,6 @@ export function checkVariableSet({ count, bytes }: { count: number; bytes: numbe
   if (bytes > variableSetBytesMax)
     throw new CallerError(
       'conflict',
-      `names and values of the variables of one workspace, project or user can have ${bytesText(variableSetBytesMax)} together, found ${bytesText(bytes)}`,
+      `names and values of the variables of one workspace, project or user can have ${bytesText(variableSetBytesMax)} together (${countText(variableSetBytesMax)} bytes), found ${countText(bytes)} bytes`,
     );
 }

@@ -80,6 +80,16 @@ export class Variables {
     actor: VariableActor,
   ): Promise<Variable[]> {
     await beginChange(tx, scope);
+    const names = new Set<string>();
+    for (const { name, at = '' } of changes) {
+      if (names.has(name))
+        throw new CallerError(
+          'invalid_parameter',
+          `${at}name: found ${JSON.stringify(name.slice(0, 60))} a second time, expected each variable once`,
+          { parameter: `${at}name` },
+        );
+      names.add(name);
+    }
     const changed: Variable[] = [];
     for (const change of changes) changed.push(await this.#setOne(tx, scope, change, actor));
     checkVariableSet(await measureVariables(tx, scope));

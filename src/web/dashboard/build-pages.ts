@@ -10,7 +10,7 @@ const buildTimeoutMs = 120_000;
 const saidMax = 4_000;
 
 export interface PagesProject {
-  /** Root of the project: has `dashboard/`, `sdk/src/` and `package-lock.json`. */
+  /** Root of the project: has `dashboard/`, `sdk/src/`, `examples/` and `package-lock.json`. */
   root: string;
   /** Where built pages are kept, the first that can be written to. */
   cacheFolders: readonly string[];
@@ -44,8 +44,8 @@ export async function buildPages(
   }
 }
 
-/** Folders whose files the pages are made from: their own, and the client with which they ask the API. */
-const sourceFolders = ['dashboard', 'sdk/src'];
+/** Folders whose files the pages are made from: their own, the client with which they ask the API, and the examples that they offer. */
+const sourceFolders = ['dashboard', 'sdk/src', 'examples'];
 
 /** A hash of everything that the pages are made from: their sources, and the versions of the packages. */
 async function nameOfPages(root: string): Promise<string> {

@@ -28,7 +28,14 @@ const fieldsOf: Readonly<Record<BlockKind, readonly (keyof BlockInput)[]>> = {
 /** Every field that only blocks have. */
 export const blockFieldNames: readonly string[] = [...new Set(Object.values(fieldsOf).flat())];
 
-const commonFields: readonly string[] = ['namespace', 'block', 'disabled', 'timeout_seconds', 'retries'];
+const commonFields: readonly string[] = [
+  'namespace',
+  'block',
+  'disabled',
+  'note',
+  'timeout_seconds',
+  'retries',
+];
 
 /** Blocks within one another. */
 export const blockDepthMax = 10;

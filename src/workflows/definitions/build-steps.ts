@@ -170,6 +170,7 @@ export class StepBuilder {
     );
     const step: StepDefinition = {
       ...subject.step,
+      ...(input.note === undefined || input.note === '' ? {} : { note: input.note }),
       configuredProps: kept.configured_props,
       sealedProps: kept.sealed_props,
       dynamicProps,

@@ -179,9 +179,12 @@ async function checkDataStores(
     const value = values[name];
     if (type !== 'data_store' || value === undefined || value === null) continue;
     const id = isRecord(value) ? value.id : value;
-    if (typeof id !== 'string') throw propError(name, 'expected the id of a data store (ds_…)');
+    const expected = 'expected the id of a data store (ds_…), or no value for the data store named default';
+    if (typeof id !== 'string')
+      throw propError(name, `found ${JSON.stringify(value).slice(0, 60)}, ${expected}`);
     const found = await findDataStore(db, id);
-    if (found?.owner_id !== ownerId) throw propError(name, `there is no data store ${JSON.stringify(id)}`);
+    if (found?.owner_id !== ownerId)
+      throw propError(name, `there is no data store ${JSON.stringify(id)}, ${expected}`);
   }
 }
 

@@ -15,6 +15,7 @@ import type { Store } from '#storage/store.ts';
 import type { TriggerTable, WorkflowTable } from '#storage/tables/workflow-tables.ts';
 import { atParameter, invalidAt } from './at-parameter.ts';
 import { type FormerSteps, StepBuilder } from './build-steps.ts';
+import { appliedFlowControl, checkFlowControl } from './flow-control.ts';
 import { holdForeignSources, planTriggers, type TriggerPlan } from './plan-triggers.ts';
 import type { StepInput } from './step-input.ts';
 import { layOverTemplate } from './template.ts';
@@ -108,6 +109,7 @@ export class WorkflowDeployer {
       name: input.settings?.name ?? nameDefault,
       state: input.settings?.auto_deploy === true ? 'active' : 'inactive',
       deployment_id: newId('d'),
+      flow_control: null,
       created_at_ms: nowMs,
       updated_at_ms: nowMs,
     };
@@ -118,6 +120,7 @@ export class WorkflowDeployer {
       nowMs,
     });
     const definition: WorkflowDefinition = { steps: built.steps, settings: settingsOf(input.settings) };
+    workflow.flow_control = flowControlOf(definition, plan.rows);
     const deployment = deploymentRow(workflow, definition, {
       number: 1,
       templateId: creation.templateId ?? null,
@@ -181,6 +184,7 @@ export class WorkflowDeployer {
       name: input.settings?.name ?? workflow.name,
       state: input.settings?.auto_deploy === true ? 'active' : workflow.state,
       deployment_id: newId('d'),
+      flow_control: flowControlOf(definition, plan.rows),
       updated_at_ms: nowMs,
     };
     await this.#withSources(plan, owner, () =>
@@ -366,6 +370,18 @@ export class WorkflowDeployer {
       removed,
     });
   }
+}
+
+/** Checked against what else the workflow is; as its row has it. */
+function flowControlOf(
+  { steps, settings }: WorkflowDefinition,
+  triggers: readonly TriggerTable[],
+): string | null {
+  const { flowControl = null, concurrency, throttle } = settings;
+  if (flowControl === null) return null;
+  const repliesOf = triggers.flatMap(({ id, custom_response }) => (custom_response === 1 ? [id] : []));
+  checkFlowControl(flowControl, { steps, concurrency, throttle, repliesOf });
+  return appliedFlowControl(flowControl, steps);
 }
 
 function changedMeanwhile(id: string): CallerError {

@@ -80,6 +80,19 @@ export function foreignRuntime(runtime: unknown): string | undefined {
   return language && notRun(language.name);
 }
 
+/** A field of a step in an exported workflow that has another name here, or none; undefined: there is none of these. */
+export function exportedField(step: object): { field: string; instead: string } | undefined {
+  const field = Object.keys(insteadOf).find((name) => Object.hasOwn(step, name));
+  return field === undefined ? undefined : { field, instead: insteadOf[field] ?? '' };
+}
+
+const insteadOf: Readonly<Record<string, string>> = {
+  runtime: 'there is no such field: steps run on the Node.js of the service; leave it out',
+  lang: 'there is no such field: steps run on the Node.js of the service; leave it out',
+  uses: 'there is no such field: give the key of an action as component, or the content of a file as code',
+  notes: 'there is no such field: a step has one note; give it as note',
+};
+
 function notRun(language: string): string {
   return `this is a ${language} step, and steps are JavaScript or TypeScript here: ${runHere}`;
 }

@@ -68,19 +68,20 @@ export class TemplateMaker {
     const definition = JSON.parse(deployment.definition) as WorkflowDefinition;
     const inputs: (StepInput | undefined)[] = [];
     for (const step of definition.steps) {
-      const tries = {
+      const rest = {
         ...(step.timeoutSeconds === undefined ? {} : { timeout_seconds: step.timeoutSeconds }),
         ...(step.retries === undefined ? {} : { retries: step.retries }),
+        ...(step.note === undefined ? {} : { note: step.note }),
       };
       const values = JSON.parse(step.configuredProps) as ConfiguredProps;
       const { namespace, block } = step;
       if (step.disabled) inputs.push(undefined);
-      else if (block !== undefined) inputs.push({ namespace, ...blockFields(block, values), ...tries });
+      else if (block !== undefined) inputs.push({ namespace, ...blockFields(block, values), ...rest });
       else {
         const component = must(await findComponent(read, step.componentId), `component ${step.componentId}`);
         const definitions = definitionsOfStep(component, step.dynamicProps);
         const props = portableProps(definitions, values, options);
-        inputs.push({ namespace, ...portableCode(component, step.origin === 'code'), props, ...tries });
+        inputs.push({ namespace, ...portableCode(component, step.origin === 'code'), props, ...rest });
       }
     }
     const steps = nestSteps(definition.steps, (position) => inputs[position]);

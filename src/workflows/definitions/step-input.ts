@@ -12,6 +12,8 @@ export interface StepInput extends BlockInput {
   /** Registry or saved component: key, `key@version`, sc_ id or URL. */
   component?: string;
   disabled?: boolean;
+  /** For people: what the step is for. */
+  note?: string;
   timeout_seconds?: number;
   retries?: StepRetries;
 }

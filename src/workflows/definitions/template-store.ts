@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Tx } from '#storage/store.ts';
 import type { TemplateTable } from '#storage/tables/workflow-tables.ts';
@@ -23,15 +24,40 @@ export async function findTemplate(
 /** Rows of one template that are looked at for one of the reader's own. */
 const sharersRead = 100;
 
+/** A template as it is listed, without its definition. */
+export interface ListedTemplate extends Pick<TemplateTable, 'id' | 'created_at_ms'> {
+  /** Size of its definition. */
+  bytes: number;
+}
+
 /** Templates of these owners, newest first; one that several of them have is shown once. */
 export async function pageOfTemplates(
   db: Db,
   ownerIds: readonly string[],
   page: PageRequest,
-): Promise<Page<TemplateTable>> {
-  const query = db
-    .selectFrom('templates')
+): Promise<Page<ListedTemplate>> {
+  const query = templatesOf(db, ownerIds)
+    .select(['id', 'created_at_ms'])
+    .select(sql<number>`octet_length(definition)`.as('bytes'));
+  return pageOf(query, page, { table: 'templates' });
+}
+
+/** Some templates of that list, by id. */
+export async function findTemplates(
+  db: Db,
+  ownerIds: readonly string[],
+  ids: readonly string[],
+): Promise<Map<string, TemplateTable>> {
+  const rows = await templatesOf(db, ownerIds)
     .select(templateColumns)
+    .where('id', 'in', [...ids])
+    .execute();
+  return new Map(rows.map((row) => [row.id, row]));
+}
+
+function templatesOf(db: Db, ownerIds: readonly string[]) {
+  return db
+    .selectFrom('templates')
     .where('owner_id', 'in', [...ownerIds])
     .where((where) =>
       where.not(
@@ -45,7 +71,6 @@ export async function pageOfTemplates(
         ),
       ),
     );
-  return pageOf(query, page, { table: 'templates' });
 }
 
 /** The same content of the same owner again is the row that is there. */

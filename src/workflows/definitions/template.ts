@@ -38,6 +38,7 @@ export function layOverTemplate(
       ...step,
       ...(step.block === undefined ? { props: { ...step.props, ...over.props } } : {}),
       ...(over.disabled === undefined ? {} : { disabled: over.disabled }),
+      ...(over.note === undefined ? {} : { note: over.note }),
     };
   });
   const triggers = [...base.triggers];

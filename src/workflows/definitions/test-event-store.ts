@@ -1,10 +1,22 @@
+import { type RawBuilder, sql } from 'kysely';
 import { CallerError } from '#lib/errors.ts';
+import { bytesText, countText } from '#lib/units.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Tx } from '#storage/store.ts';
 import type { TestEventTable } from '#storage/tables/workflow-tables.ts';
 
 /** A workflow keeps this many: they are samples, not a history. */
 const testEventsMax = 100;
+/** JSON text of all test events of a workflow: a few of the largest. */
+const testEventBytesMax = 20 * 1024 * 1024;
+
+/** A test event as lists have it: a page of whole events would be hundreds of megabytes. */
+export interface ListedTestEvent extends Omit<TestEventTable, 'event'> {
+  bytes: number;
+}
+
+/** Read from the header of the row, without the text. */
+const bytesOfEvent: RawBuilder<number> = sql<number>`octet_length(event)`;
 
 const columns = ['id', 'workflow_id', 'owner_id', 'name', 'event', 'source_type', 'created_at_ms'] as const;
 
@@ -26,18 +38,21 @@ export async function pageOfTestEvents(
   db: Db,
   workflowId: string,
   page: PageRequest,
-): Promise<Page<TestEventTable>> {
-  return pageOf(db.selectFrom('test_events').select(columns).where('workflow_id', '=', workflowId), page, {
-    table: 'test_events',
-  });
+): Promise<Page<ListedTestEvent>> {
+  const query = db
+    .selectFrom('test_events')
+    .select(['id', 'workflow_id', 'owner_id', 'name', 'source_type', 'created_at_ms'])
+    .select(bytesOfEvent.as('bytes'))
+    .where('workflow_id', '=', workflowId);
+  return pageOf(query, page, { table: 'test_events' });
 }
 
-/** One of the same name is replaced. Throws CallerError `invalid_parameter` when the workflow has as many as it may. */
+/** One of the same name is replaced. Throws CallerError `invalid_parameter` when the workflow has as much as it may. */
 export async function putTestEvent(tx: Tx, row: TestEventTable): Promise<void> {
   await deleteTestEvent(tx, row.workflow_id, row.name);
-  const { count } = await tx
+  const { count, bytes } = await tx
     .selectFrom('test_events')
-    .select(({ fn }) => fn.countAll().as('count'))
+    .select(({ fn }) => [fn.countAll().as('count'), fn.sum(bytesOfEvent).as('bytes')])
     .where('workflow_id', '=', row.workflow_id)
     .executeTakeFirstOrThrow();
   if (Number(count) >= testEventsMax)
@@ -45,6 +60,13 @@ export async function putTestEvent(tx: Tx, row: TestEventTable): Promise<void> {
       'invalid_parameter',
       `name: the workflow has ${testEventsMax} test events, and expected are fewer; delete some first`,
       { parameter: 'name' },
+    );
+  const found = Buffer.byteLength(row.event);
+  if (Number(bytes) + found > testEventBytesMax)
+    throw new CallerError(
+      'invalid_parameter',
+      `event: found ${countText(found)} bytes of JSON, expected at most ${countText(testEventBytesMax - Number(bytes))}: the test events of a workflow can have ${bytesText(testEventBytesMax)} together; delete some first`,
+      { parameter: 'event' },
     );
   await tx.insertInto('test_events').values(row).execute();
 }

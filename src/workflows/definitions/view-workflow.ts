@@ -107,6 +107,7 @@ function viewStep(step: StepDefinition, component: ComponentTable | undefined, o
     type: 'CodeCell',
     namespace: step.namespace,
     disabled: step.disabled,
+    note: step.note ?? null,
     code_raw: code,
     codeRaw: code,
     codeConfigJson: null,

@@ -1,4 +1,5 @@
 import type { BlockDefinition } from './block-definition.ts';
+import type { FlowControl } from './flow-control.ts';
 
 /** What one deployment of a workflow does, as it is kept in `deployments.definition`. Never changed once written. */
 export interface WorkflowDefinition {
@@ -27,6 +28,8 @@ export interface StepDefinition {
   disabled: boolean;
   /** Absent: a step that is no block. */
   block?: BlockDefinition;
+  /** For people; absent: none. */
+  note?: string;
   /** Longest time that it may take, in seconds; absent: that of the settings. */
   timeoutSeconds?: number;
   /** Its own retries, instead of those of the settings; absent: none. */
@@ -54,6 +57,8 @@ export interface WorkflowSettings {
   queueSize: number;
   /** Steps run in a process that no other code of the owner shares. Absent in deployments from before it existed: no. */
   isolated?: boolean;
+  /** Absent in deployments from before it existed: none. */
+  flowControl?: FlowControl | null;
 }
 
 export const defaultWorkflowSettings: WorkflowSettings = {
@@ -64,4 +69,5 @@ export const defaultWorkflowSettings: WorkflowSettings = {
   throttle: null,
   queueSize: 100,
   isolated: false,
+  flowControl: null,
 };

@@ -31,7 +31,10 @@ forEachStore((fixture) => {
     assert.equal(again, known);
     assert.deepEqual(
       { ...known, settings: known?.settings.concurrency },
-      { id: 'p_1', ownerId: 'o_1', deploymentId: 'd_p_1_1', state: 'active', settings: 3 },
+      {
+        ...{ id: 'p_1', ownerId: 'o_1', deploymentId: 'd_p_1_1', state: 'active', settings: 3 },
+        flowControl: null,
+      },
     );
     const before = reads();
     await directory.find('p_1');

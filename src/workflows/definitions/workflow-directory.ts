@@ -16,6 +16,8 @@ export interface KnownWorkflow {
   deploymentId: string;
   state: WorkflowState;
   settings: WorkflowSettings;
+  /** `flow_control` of its row. */
+  flowControl: string | null;
 }
 
 /** Maximum of workflows in memory; beyond that the oldest entries are dropped. */
@@ -87,6 +89,7 @@ export class WorkflowDirectory {
       deploymentId: deployment.id,
       state: workflow.state,
       settings: { ...defaultWorkflowSettings, ...definition.settings },
+      flowControl: workflow.flow_control,
     };
   }
 }

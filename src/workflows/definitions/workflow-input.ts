@@ -2,7 +2,9 @@ import { isRecord } from '#components/validate-props.ts';
 import type { TriggerKind } from '#storage/tables/workflow-tables.ts';
 import { invalidAt, quoted, refuseNul, refuseUnknownFields } from './at-parameter.ts';
 import { blockDepthMax, blockFieldNames, blockKindOf, checkBlock, stepListsOf } from './block-input.ts';
-import { foreignRuntime } from './foreign-steps.ts';
+import { checkReferences } from './check-references.ts';
+import type { FlowControl } from './flow-control.ts';
+import { exportedField, foreignRuntime } from './foreign-steps.ts';
 import type { StepInput } from './step-input.ts';
 import { defaultWorkflowSettings, type WorkflowSettings } from './workflow-definition.ts';
 
@@ -25,6 +27,7 @@ export interface SettingsInput {
   throttle?: { limit: number; seconds: number } | null;
   queue_size?: number;
   isolated?: boolean;
+  flow_control?: FlowControl | null;
 }
 
 export interface DefinitionInput {
@@ -35,6 +38,8 @@ export interface DefinitionInput {
 
 export const stepsMax = 500;
 export const triggersMax = 10;
+/** Characters of the note of a step. */
+export const noteMax = 10_000;
 
 const stepFields: readonly string[] = [
   'namespace',
@@ -42,6 +47,7 @@ const stepFields: readonly string[] = [
   'code',
   'component',
   'disabled',
+  'note',
   'timeout_seconds',
   'retries',
 ];
@@ -49,6 +55,7 @@ const stepFields: readonly string[] = [
 /** Checks steps as far as that is possible without building them. `fromTemplate`: their code is the template's. */
 export function checkSteps(steps: readonly StepInput[], options: { fromTemplate: boolean }): void {
   checkList(steps, { at: 'steps', depth: 0, seen: new Map(), fromTemplate: options.fromTemplate });
+  checkReferences(steps);
 }
 
 interface StepList {
@@ -68,6 +75,9 @@ function checkList(steps: readonly StepInput[], list: StepList): void {
       const why = foreignRuntime((step as { runtime?: unknown; lang?: unknown })[field]);
       if (why !== undefined) throw invalidAt(`${at}.${field}`, why);
     }
+    const exported = exportedField(step);
+    if (exported !== undefined)
+      throw invalidAt(`${at}.${exported.field}`, exported.instead, 'unknown_parameter');
     const kind = blockKindOf(step, at);
     if (kind === undefined) refuseBlockFields(step, at);
     checkName(step.namespace, at, seen);
@@ -119,15 +129,22 @@ function checkName(namespace: unknown, at: string, seen: Map<string, string>): v
 }
 
 /** The schema of a request knows the steps at the top only. */
-function checkTypes({ code, component, props, disabled }: StepInput, at: string): void {
+function checkTypes({ code, component, props, disabled, note }: StepInput, at: string): void {
   for (const [field, value, isRight, expected] of [
     ['code', code, typeof code === 'string', 'text'],
     ['component', component, typeof component === 'string', 'text'],
     ['props', props, isRecord(props), 'an object'],
     ['disabled', disabled, typeof disabled === 'boolean', 'true or false'],
+    [
+      'note',
+      note,
+      typeof note === 'string' && note.length <= noteMax,
+      `text of at most ${noteMax} characters`,
+    ],
   ] as const)
     if (value !== undefined && !isRight)
       throw invalidAt(`${at}.${field}`, `expected ${expected}, found ${quoted(value)}`);
+  refuseNul(note, `${at}.note`);
 }
 
 /** Ranges of the time limit and the retries of one step. */
@@ -174,6 +191,11 @@ function checkCodeOf({ code, component }: StepInput, at: string, fromTemplate: b
     throw invalidAt(`${at}.component`, 'give either code or component, not both');
 }
 
+/** An object without controls is the same as none. */
+function orNone(flow: FlowControl | null): FlowControl | null {
+  return flow === null || Object.keys(flow).length === 0 ? null : flow;
+}
+
 /** Settings laid over those that are there. Their ranges are the schema's (http/routes/workflow-shapes.ts). */
 export function settingsOf(
   given: SettingsInput | undefined,
@@ -181,6 +203,7 @@ export function settingsOf(
 ): WorkflowSettings {
   refuseNul(given?.name, 'settings.name');
   const { timeout_seconds, memory_mb, auto_retry, concurrency, throttle, queue_size, isolated } = given ?? {};
+  const { flow_control } = given ?? {};
   return {
     timeoutSeconds: timeout_seconds === undefined ? before.timeoutSeconds : timeout_seconds,
     memoryMb: memory_mb ?? before.memoryMb,
@@ -189,6 +212,7 @@ export function settingsOf(
     throttle: throttle === undefined ? before.throttle : throttle,
     queueSize: queue_size ?? before.queueSize,
     isolated: isolated ?? before.isolated ?? false,
+    flowControl: flow_control === undefined ? (before.flowControl ?? null) : orNone(flow_control),
   };
 }
 
@@ -201,5 +225,6 @@ export function viewSettings(settings: WorkflowSettings) {
     throttle: settings.throttle,
     queue_size: settings.queueSize,
     isolated: settings.isolated ?? false,
+    flow_control: settings.flowControl ?? null,
   };
 }

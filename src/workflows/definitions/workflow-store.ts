@@ -24,6 +24,7 @@ const workflowColumns = [
   'name',
   'state',
   'deployment_id',
+  'flow_control',
   'created_at_ms',
   'updated_at_ms',
 ] as const;
@@ -92,7 +93,9 @@ export async function insertWorkflow(tx: Tx, row: WorkflowTable): Promise<void> 
 export async function updateWorkflow(
   tx: Tx,
   id: string,
-  changes: Partial<Pick<WorkflowTable, 'name' | 'state' | 'deployment_id'>> & { updated_at_ms: number },
+  changes: Partial<Pick<WorkflowTable, 'name' | 'state' | 'deployment_id' | 'flow_control'>> & {
+    updated_at_ms: number;
+  },
 ): Promise<void> {
   await tx.updateTable('workflows').set(changes).where('id', '=', id).execute();
 }
@@ -184,17 +187,6 @@ export async function workflowsOfDeployments(
     .where('deployments.id', 'in', [...ids])
     .execute();
   return new Map(rows.map(({ deployment_id, id, name }) => [deployment_id, { id, name }]));
-}
-
-export async function pageOfDeployments(
-  db: Db,
-  workflowId: string,
-  page: PageRequest,
-): Promise<Page<DeploymentTable>> {
-  return pageOf(
-    db.selectFrom('deployments').select(deploymentColumns).where('workflow_id', '=', workflowId),
-    page,
-  );
 }
 
 /** Those that it may use: what a member put in of their own counts only while they are one. */

@@ -1,11 +1,13 @@
 import { removeEmitter } from '#events/delete-events.ts';
 import { insertEmitter } from '#events/event-store.ts';
 import { forgetOutcomes } from '#health/outcome-store.ts';
+import { arrivalLane } from '#jobs/held-jobs.ts';
 import { deleteLane, insertJobs, jobRow } from '#jobs/job-store.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
 import { deleteTicksOf, deleteTimers, deleteTimersOf, insertTimers } from '#schedule/timer-store.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import type { DeploymentTable, TriggerTable, WorkflowTable } from '#storage/tables/workflow-tables.ts';
+import { deleteFlowOf } from '#workflows/flow-control/flow-queue-store.ts';
 import { hasSameSchedule, timerOfTrigger } from './trigger-definition.ts';
 import { deleteTriggersOf, replaceTriggers } from './trigger-store.ts';
 import type { WorkflowDefinition } from './workflow-definition.ts';
@@ -69,9 +71,9 @@ export async function writeDeployment(
   before: Pick<WrittenWorkflow, 'workflow' | 'triggers'>,
   after: WrittenWorkflow,
 ): Promise<void> {
-  const { id, name, state, deployment_id, updated_at_ms } = after.workflow;
+  const { id, name, state, deployment_id, flow_control, updated_at_ms } = after.workflow;
   await insertDeployment(store, tx, after.deployment, after.accounts);
-  await updateWorkflow(tx, id, { name, state, deployment_id, updated_at_ms });
+  await updateWorkflow(tx, id, { name, state, deployment_id, flow_control, updated_at_ms });
   // How runs of the version before ended says nothing about this one.
   await forgetOutcomes(tx, id);
   await replaceTriggers(store, tx, id, after.triggers);
@@ -100,6 +102,8 @@ export async function eraseWorkflow(
   await deleteTriggersOf(tx, id);
   // Runs that wait have their jobs here; without them no node continues them.
   await deleteLane(tx, id);
+  for (const isEvaluated of [true, false]) await deleteLane(tx, arrivalLane(id, { isEvaluated }));
+  await deleteFlowOf(tx, id);
   await removeEmitter(store, tx, { id, ownerId }, nowMs);
   await forgetOutcomes(tx, id);
   await deleteTicksOf(tx, id);

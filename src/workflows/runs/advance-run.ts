@@ -5,6 +5,7 @@ import { must } from '#lib/assert.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
+import { countText } from '#lib/units.ts';
 import { usageOf } from '#metering/invocation-usage.ts';
 import type { HttpReply, StepFlow } from '#runner/call-outcome.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
@@ -19,8 +20,14 @@ import type { RunResumption, Stop } from './run.ts';
 import { emissionsOf, errorJson } from './run-events.ts';
 import { retryWaitMs, withAttempt } from './run-retries.ts';
 import { SequenceRunner, type StepEnd } from './run-sequence.ts';
-import type { StepError, StepPlace, StepResult, StepRunner } from './run-step.ts';
-import { stepsOfRun } from './run-store.ts';
+import {
+  payloadError,
+  type StepError,
+  type StepPlace,
+  type StepResult,
+  type StepRunner,
+} from './run-step.ts';
+import { lastTryOf } from './run-store.ts';
 import { findWait } from './run-wait-store.ts';
 import type { Strand, StrandWait } from './strand.ts';
 
@@ -105,6 +112,7 @@ export class RunEngine {
       const { position } = main.waited;
       const end = await this.#afterSuspension(live, main, main.waited, isLast(live, main, position));
       if (end.kind === 'stopped') return end.stop;
+      live.record(end.row);
     }
     const whole = { from: 0, to: live.deployment.steps.length };
     const end = await this.#sequences.run(live, main, whole, false);
@@ -143,7 +151,7 @@ export class RunEngine {
     const { strand, step, position } = at;
     if (isAnswered(strand) && strand.waited.position === position)
       return this.#afterSuspension(live, strand, strand.waited, false);
-    const refused = await this.#renewCredentials(live);
+    const refused = tooMuch(live) ?? (await this.#renewCredentials(live));
     if (refused !== undefined)
       return { kind: 'stopped', stop: await this.#fail(live, { position, error: refused }) };
     const result = await this.#steps.run(live, at, {
@@ -297,7 +305,6 @@ export class RunEngine {
       ...part,
       next: { kind: 'go-on', clears, ...(answered === undefined ? {} : { answered }) },
     });
-    if (part.step !== undefined) live.record(part.step);
     if (clears) live.main.waited = null;
     strand.waited = null;
     strand.failures = 0;
@@ -324,10 +331,7 @@ export class RunEngine {
       const reason = 'it was suspended and not resumed in time';
       return stopped(await this.#end(live, { state: 'cancelled', reason, position }));
     }
-    const tries = (await stepsOfRun(this.#store.read, live.run.id)).filter(
-      (row) => row.position === position && row.iteration === strand.iteration,
-    );
-    const last = tries.at(-1);
+    const last = await lastTryOf(this.#store.read, live.run.id, { position, iteration: strand.iteration });
     if (last === undefined)
       throw new Error(`run ${live.run.id} waits at step ${position}, which has no record`);
     const data = live.deployment.redact(JSON.stringify(resumption.request));
@@ -491,6 +495,10 @@ export class RunEngine {
       ...part,
     });
     if (inPlace) job.unpersisted?.settledBy(submitted);
+    if (part.step !== undefined) {
+      live.records += 1;
+      live.recordedBytes += part.step.exports.length + part.step.logs.length;
+    }
     const result = await submitted;
     if (!result.held) throw new RunLostError('another node has the run, or it was ended');
     if (job.attempts > 1 && part.next.kind === 'go-on') job.attempts = 1;
@@ -558,6 +566,11 @@ export class RunEngine {
   }
 }
 
+/** Records of one run. */
+const recordsMax = 100_000;
+/** Exports and logs of one run, those included that no other step sees. A node that continues the run reads the exports. */
+const recordedBytesMax = 24 * 1024 * 1024;
+
 const unknownError: StepError = { code: 'Error', msg: '', stack: '' };
 const quotaUsedUp: StepError = {
   code: 'Quota Exceeded',
@@ -586,6 +599,18 @@ function isLast({ deployment: { steps } }: LiveRun, strand: Strand, position: nu
   return (
     whole.includes(position) && whole.every((other) => other <= position || steps[other]?.disabled === true)
   );
+}
+
+/** The error of a run that has too many records: maps in maps could have billions. */
+function tooMuch({ records, recordedBytes }: LiveRun): StepError | undefined {
+  if (records >= recordsMax)
+    return {
+      ...{ code: 'Function Payload Limit Exceeded', stack: '' },
+      msg: `a run may have ${countText(recordsMax)} records of steps, those for each item of its maps included`,
+    };
+  return recordedBytes > recordedBytesMax
+    ? { ...payloadError('those of all branches and items', recordedBytes, recordedBytesMax), stack: '' }
+    : undefined;
 }
 
 /** How long until a failed step is tried again, in ms; undefined: it is not. */

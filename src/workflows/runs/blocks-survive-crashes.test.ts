@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { sql } from 'kysely';
 import { insertEmitter } from '#events/event-store.ts';
 import type { Store } from '#storage/store.ts';
 import type { BlockDefinition } from '#workflows/definitions/block-definition.ts';
@@ -95,6 +96,8 @@ forEachStore((stores) => {
     await waitFor(async () => (await stepsOfRun(store.read, runId)).length === records, {
       what: `${records} records`,
     });
+    // A dead node claims nothing.
+    await first.pool.stop(0);
     // As the recovery of a node that counts as dead.
     await store.transaction((tx) =>
       tx.updateTable('jobs').set({ state: 'queued', lease_node: null }).where('id', '=', runId).execute(),
@@ -119,7 +122,6 @@ forEachStore((stores) => {
       );
     } finally {
       await second.pool.stop(0);
-      await first.pool.stop(0);
     }
   }
 
@@ -128,6 +130,37 @@ forEachStore((stores) => {
     const { records } = workflow(size);
     await stores.store.transaction((tx) => insertEmitter(tx, { id: 'p_1', ownerId: 'u_1' }));
     for (let at = 1; at < records; at += 1) await crashAfter(at, size);
+  });
+
+  test('a run has at most 100,000 records of steps, and 24 MB in all its branches and items', async () => {
+    await stores.store.transaction((tx) => insertEmitter(tx, { id: 'p_1', ownerId: 'u_1' }));
+    const made = workflow({ branches: 1, items: 30 });
+    made.steps.work = finished({ $return_value: 'x'.repeat(1024 * 1024) });
+    const node = await startNode(stores.store, made, { node: 'node_a', clock: new TestClock() });
+    try {
+      const large = await node.until(await node.start(), 'failed');
+      assert.match(
+        String(large.error),
+        /a run may have 24 MB together; with those of all branches and items/,
+      );
+      made.steps.work = finished({ $return_value: 1 });
+      made.steps.first = finished({}, { flow: { kind: 'delay', ms: 3_600_000 } });
+      const runId = await node.start();
+      await node.until(runId, 'waiting');
+      await stores.store.transaction((tx) =>
+        sql`insert into run_steps (run_id, owner_id, workflow_id, position, iteration, try, step_id, namespace, state,
+            input, exports, logs, error, started_at_ms, ended_at_ms)
+          with recursive n (i) as (select 1 union all select i + 1 from n where i < 99999)
+          select ${runId}, 'u_1', 'p_1', 5, 'x' || i, 1, 'c_1', 'work', 'failed', null, '{}', '[]', null, 0, 0 from n`.execute(
+          tx,
+        ),
+      );
+      node.pass(3_600_000);
+      const many = await node.until(runId, 'failed');
+      assert.match(String(many.error), /a run may have 100,000 records of steps/);
+    } finally {
+      await node.pool.stop(0);
+    }
   });
 
   test('so does one of 20 branches and 200 items, at records all over it', async () => {

@@ -39,8 +39,8 @@ export interface BulkResult {
 }
 
 /**
- * One operation on many runs of a workflow, oldest first. A run that was run again is not taken once more, so a request that is repeated
- * continues where the one before it ended, whatever ended that.
+ * One operation on many runs of a workflow, oldest first. A run that was run again is not taken once more, also by requests at the
+ * same moment, so a request that is repeated continues where the one before it ended, whatever ended that.
  */
 export class BulkRuns {
   readonly #store: Store;
@@ -129,7 +129,7 @@ export class BulkRuns {
         fail(run.id, error);
       }
     }
-    if (repeated.length > 0) await this.#repeater.store(repeated);
-    return repeated.length;
+    if (first === undefined) return 0;
+    return this.#repeater.storeOnce(first.workflow_id, repeated);
   }
 }

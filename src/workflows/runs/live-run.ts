@@ -5,13 +5,12 @@ import type { JobTable } from '#storage/tables/job-tables.ts';
 import type {
   RunSendTable,
   RunState,
-  RunStepTable,
   RunTable,
   RunWaitTable,
   WaitKind,
 } from '#storage/tables/workflow-tables.ts';
 import type { LoadedDeployment, LoadedStep } from '#workflows/definitions/loaded-deployment.ts';
-import type { RunResumption } from './run.ts';
+import type { EndedStep, RunResumption } from './run.ts';
 import { runContextJson } from './run-context.ts';
 import { Strand, type StrandWait } from './strand.ts';
 import { StrandWaits } from './strand-waits.ts';
@@ -52,8 +51,11 @@ export class LiveRun {
   #recording: Promise<unknown> = Promise.resolve();
   /** Stops the steps under way. */
   readonly abort = new AbortController();
-  /** The last tries of steps that are recorded as ended, by place. */
-  readonly #recorded = new Map<string, RunStepTable>();
+  /** Records of its steps, and the bytes of their exports and logs: with maps there are far more than any step sees. */
+  records = 0;
+  recordedBytes = 0;
+  /** Steps that had ended when the run came here, by place, and delays that began since. */
+  readonly #recorded = new Map<string, EndedStep>();
   /** What strands other than the run's own wait for, by place. */
   readonly #strandWaits = new Map<string, StrandWait & { failures: number }>();
   readonly #context: string;
@@ -64,7 +66,9 @@ export class LiveRun {
     job: LeasedJob;
     deployment: LoadedDeployment;
     unpersisted: { run: RunTable; job: JobTable } | undefined;
-    steps: readonly RunStepTable[];
+    steps: readonly EndedStep[];
+    /** What is recorded of it; absent: `steps` are all there is. */
+    recorded?: { records: number; bytes: number };
     sends: readonly RunSendTable[];
     waits?: readonly RunWaitTable[];
     now?: () => number;
@@ -94,8 +98,9 @@ export class LiveRun {
     this.main.failures = run.failures;
     if (run.wait_kind !== null) this.main.waited = waitOf(run.wait_kind, run.position, run);
     this.waits = new StrandWaits(options.now ?? Date.now, this.abort.signal);
-    for (const step of options.steps)
-      if (step.state !== 'waiting' && step.state !== 'failed') this.record(step);
+    for (const step of options.steps) this.record(step);
+    this.records = options.recorded?.records ?? options.steps.length;
+    this.recordedBytes = options.recorded?.bytes ?? 0;
     for (const wait of options.waits ?? [])
       this.#strandWaits.set(placeKey(wait.position, wait.iteration), {
         ...waitOf(wait.kind, wait.position, { wait_until_ms: wait.until_ms, resumption: wait.resumption }),
@@ -110,11 +115,11 @@ export class LiveRun {
   }
 
   /** A step has ended, and need not run again. */
-  record(step: RunStepTable): void {
+  record(step: EndedStep): void {
     this.#recorded.set(placeKey(step.position, step.iteration), step);
   }
 
-  recordedAt(position: number, iteration: string): RunStepTable | undefined {
+  recordedAt(position: number, iteration: string): EndedStep | undefined {
     return this.#recorded.size === 0 ? undefined : this.#recorded.get(placeKey(position, iteration));
   }
 

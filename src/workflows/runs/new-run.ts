@@ -3,7 +3,7 @@ import type { RunTrigger } from './run.ts';
 
 /** The row of a new run: `running` where a node takes it from birth, else `queued`. */
 export function newRunRow(
-  trigger: RunTrigger,
+  trigger: Omit<RunTrigger, 'flowControl'>,
   made: { id: string; nowMs: number; token: string; state: 'queued' | 'running' },
 ): RunTable {
   const { id, nowMs } = made;

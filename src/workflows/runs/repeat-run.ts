@@ -1,10 +1,11 @@
 import { insertNewJobs } from '#jobs/job-store.ts';
 import { CallerError } from '#lib/errors.ts';
-import type { Store } from '#storage/store.ts';
+import type { Store, Tx } from '#storage/store.ts';
 import type { RunStepTable, RunTable, WorkflowTable } from '#storage/tables/workflow-tables.ts';
 import { isStructured, positionsIn } from '#workflows/definitions/block-definition.ts';
 import type { StepDefinition, WorkflowDefinition } from '#workflows/definitions/workflow-definition.ts';
-import { findDeployment, findWorkflow } from '#workflows/definitions/workflow-store.ts';
+import { findDeployment, findWorkflow, lockWorkflow } from '#workflows/definitions/workflow-store.ts';
+import { repeatedAmong } from './repeated-run-store.ts';
 import { isTerminal, type RunTrigger } from './run.ts';
 import { insertRuns, insertSteps, stepsOfRun } from './run-store.ts';
 import type { PreparedRun, RunStarter } from './start-run.ts';
@@ -35,8 +36,8 @@ export class RunRepeater {
 
   /** The trigger of a run of the same event, with the current deployment. Throws `not_found` when the workflow is gone. */
   async replayTrigger(run: RunTable, edits: RunEdits = {}): Promise<RunTrigger> {
-    const { deployment_id: deploymentId } = await this.#workflowOf(run);
-    return { ...triggerOf(run, edits), deploymentId };
+    const { deployment_id: deploymentId, flow_control: flowControl } = await this.#workflowOf(run);
+    return { ...triggerOf(run, edits), deploymentId, flowControl };
   }
 
   async prepareReplay(run: RunTable, edits: RunEdits = {}): Promise<RepeatedRun> {
@@ -51,7 +52,7 @@ export class RunRepeater {
    */
   async prepareRestart(run: RunTable, fromStep?: string, edits: RunEdits = {}): Promise<RepeatedRun> {
     if (!isTerminal(run)) throw new CallerError('conflict', `run ${run.id} has not ended: cancel it first`);
-    await this.#workflowOf(run);
+    const { flow_control: flowControl } = await this.#workflowOf(run);
     const deployment = await findDeployment(this.#store.read, run.deployment_id);
     if (deployment === undefined)
       throw new CallerError('not_found', `deployment ${run.deployment_id} is gone`);
@@ -76,7 +77,7 @@ export class RunRepeater {
         `steps.${block.namespace}: this is a block, whose result follows from the steps in it; give theirs`,
         { parameter: `steps.${block.namespace}` },
       );
-    const prepared = this.#starter.prepare(triggerOf(run, edits), { inStore: true });
+    const prepared = this.#starter.prepare({ ...triggerOf(run, edits), flowControl }, { inStore: true });
     const latest = new Map(
       kept.map((step): [string, RunStepTable] => [
         `${step.position} ${step.iteration}`,
@@ -93,25 +94,45 @@ export class RunRepeater {
 
   /** Stores runs in one commit; they run in the order in which they are given. */
   async store(repeated: readonly RepeatedRun[]): Promise<void> {
-    await this.#store.transaction(async (tx) => {
-      await insertRuns(
-        this.#store,
-        tx,
-        repeated.map(({ prepared }) => prepared.run),
-      );
-      await insertSteps(
-        this.#store,
-        tx,
-        repeated.flatMap(({ steps }) => steps),
-      );
-      await insertNewJobs(
-        this.#store,
-        tx,
-        repeated.map(({ prepared }) => prepared.job),
-      );
-      await this.#store.notify(tx, 'millrace_jobs', '');
-    });
+    await this.#store.transaction((tx) => this.#insert(tx, repeated));
     for (const { prepared } of repeated) prepared.stored();
+  }
+
+  /**
+   * The same, without those whose run was repeated meanwhile: of requests that come at the same moment, also on several nodes, one repeats
+   * a run. Returns how many were stored.
+   */
+  async storeOnce(workflowId: string, repeated: readonly RepeatedRun[]): Promise<number> {
+    const stored = await this.#store.transaction(async (tx) => {
+      const workflow = await lockWorkflow(this.#store, tx, workflowId);
+      if (workflow === undefined) return [];
+      const origins = repeated.flatMap(({ prepared }) => prepared.run.replay_of ?? []);
+      const taken = await repeatedAmong(tx, origins);
+      const free = repeated.filter(({ prepared }) => !taken.has(prepared.run.replay_of ?? ''));
+      if (free.length > 0) await this.#insert(tx, free);
+      return free;
+    });
+    for (const { prepared } of stored) prepared.stored();
+    return stored.length;
+  }
+
+  async #insert(tx: Tx, repeated: readonly RepeatedRun[]): Promise<void> {
+    await insertRuns(
+      this.#store,
+      tx,
+      repeated.map(({ prepared }) => prepared.run),
+    );
+    await insertSteps(
+      this.#store,
+      tx,
+      repeated.flatMap(({ steps }) => steps),
+    );
+    await insertNewJobs(
+      this.#store,
+      tx,
+      repeated.map(({ prepared }) => prepared.job),
+    );
+    await this.#store.notify(tx, 'millrace_jobs', '');
   }
 
   async #workflowOf(run: RunTable): Promise<WorkflowTable> {
@@ -122,7 +143,7 @@ export class RunRepeater {
   }
 }
 
-function triggerOf(run: RunTable, { event = run.event }: RunEdits): RunTrigger {
+function triggerOf(run: RunTable, { event = run.event }: RunEdits): Omit<RunTrigger, 'flowControl'> {
   return {
     workflowId: run.workflow_id,
     ownerId: run.owner_id,

@@ -1,4 +1,3 @@
-import type { RunStepTable } from '#storage/tables/workflow-tables.ts';
 import {
   type BlockDefinition,
   isStructured,
@@ -7,12 +6,12 @@ import {
 } from '#workflows/definitions/block-definition.ts';
 import { blockExports, type CaughtError, caughtErrorOf, returnValueOf } from './block-exports.ts';
 import type { LiveRun } from './live-run.ts';
-import type { Stop } from './run.ts';
+import type { EndedStep, Stop } from './run.ts';
 import { payloadError, runDataBytesMax, type StepError, type StepPlace } from './run-step.ts';
 import type { Strand, StrandWait } from './strand.ts';
 
 /** How a step ended; `stopped`: the run has ended, or is parked. */
-export type StepEnd = { kind: 'done'; row: RunStepTable } | { kind: 'stopped'; stop: Stop };
+export type StepEnd = { kind: 'done'; row: EndedStep } | { kind: 'stopped'; stop: Stop };
 
 /** How the steps of a sequence ended. */
 export type SequenceEnd =
@@ -175,7 +174,7 @@ export class SequenceRunner {
 /** A block whose decision is recorded. */
 interface BlockPlace extends StepPlace {
   block: BlockDefinition;
-  row: RunStepTable;
+  row: EndedStep;
 }
 
 /** `result`: JSON text of the exports of the block. */
@@ -193,7 +192,7 @@ function errorsOf(errors: readonly CaughtError[]): object {
   return first === undefined ? {} : { $error: first, $errors: errors };
 }
 
-function hasLeft({ exports }: RunStepTable): boolean {
+function hasLeft({ exports }: EndedStep): boolean {
   return (JSON.parse(exports) as { passed?: unknown }).passed === false;
 }
 

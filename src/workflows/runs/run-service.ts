@@ -8,6 +8,8 @@ import type { UserCodeError } from '#runner/call-outcome.ts';
 import type { Runner } from '#runner/runner.ts';
 import type { Store } from '#storage/store.ts';
 import type { Deployments } from '#workflows/definitions/load-deployment.ts';
+import { KeyEvaluator } from '#workflows/flow-control/evaluate-keys.ts';
+import { FlowKeeper } from '#workflows/flow-control/flow-keeper.ts';
 import { BulkRuns } from './bulk-runs.ts';
 import { RunManager } from './manage-runs.ts';
 import { RunPruner } from './prune-runs.ts';
@@ -36,6 +38,8 @@ export class RunService {
   readonly steps: StepRunner;
   /** Keeps the records of ended runs bounded. */
   readonly pruner: RunPruner;
+  /** Lets runs of workflows with flow control begin. */
+  readonly flow: FlowKeeper;
   /** Reports an error that no step caught and that belongs to no running step. */
   readonly unattributedError: (deploymentId: string, error: UserCodeError) => Promise<void>;
 
@@ -76,20 +80,40 @@ export class RunService {
       }),
     });
     const { steps } = this;
+    const onEnded = (workflowId: string) => {
+      this.pruner.ended(workflowId);
+      this.flow.runEnded(workflowId);
+    };
     this.runs = new WorkflowRuns({
       ...options,
       hasOthers: () => pool.lanes.hasOthers,
       steps,
       surroundings: { platformVersion: options.platformVersion },
       observers: {
-        ended: (workflowId) => this.pruner.ended(workflowId),
+        ended: (workflowId) => onEnded(workflowId),
         parked: (untilMs) => {
           if (untilMs - clock.now() <= soonMs) pool.poke();
         },
       },
     });
-    const onEnded = (workflowId: string) => this.pruner.ended(workflowId);
-    this.starter = new RunStarter({ store, pool, runs: this.runs, clock, onRecorded: onEnded });
+    const keys = new KeyEvaluator({
+      ...{ store, logger, runner, deployments: options.deployments },
+      surroundings: { platformVersion: options.platformVersion },
+      onEvaluated: (workflowId) => this.flow.poke(workflowId),
+    });
+    this.flow = new FlowKeeper({
+      ...{ store, router: options.router, clock, logger, bus: options.bus },
+      evaluator: keys,
+      onStarted: () => pool.poke(),
+      onCancelled: (runId) => this.runs.abandon(runId),
+      onRecorded: (workflowId) => this.pruner.ended(workflowId),
+    });
+    this.starter = new RunStarter({
+      ...{ store, pool, runs: this.runs, clock },
+      onRecorded: onEnded,
+      onArrived: (workflowId, { isEvaluated }) =>
+        isEvaluated ? this.flow.poke(workflowId) : this.flow.evaluate(workflowId),
+    });
     const outside = { ...options, onJobs: () => pool.poke(), onEnded };
     this.resumer = new RunResumer({ ...outside, runs: this.runs });
     const repeater = new RunRepeater({ store, starter: this.starter });

@@ -209,11 +209,11 @@ function resultOf(
   return { ...common, status: 'failed', isFinal, exports, error: redacted };
 }
 
-/** `bytes`: what there is with `what`. */
-export function payloadError(what: string, bytes: number): Omit<StepError, 'stack'> {
+/** `bytes`: what there is with `what`, `max`: how much there may be. */
+export function payloadError(what: string, bytes: number, max = runDataBytesMax): Omit<StepError, 'stack'> {
   return {
     code: 'Function Payload Limit Exceeded',
-    msg: `event, exports and logs of a run may have ${bytesText(runDataBytesMax)} together; with ${what} there are ${countText(bytes)} bytes`,
+    msg: `event, exports and logs of a run may have ${bytesText(max)} together; with ${what} there are ${countText(bytes)} bytes`,
   };
 }
 

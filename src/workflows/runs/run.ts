@@ -1,6 +1,6 @@
 import type { HttpReply } from '#runner/call-outcome.ts';
 import type { JobTable } from '#storage/tables/job-tables.ts';
-import type { RunSourceType, RunState, RunTable } from '#storage/tables/workflow-tables.ts';
+import type { RunSourceType, RunState, RunStepTable, RunTable } from '#storage/tables/workflow-tables.ts';
 
 /** What triggers a run. */
 export interface RunTrigger {
@@ -8,6 +8,8 @@ export interface RunTrigger {
   ownerId: string;
   /** The deployment the run begins with, and ends with. */
   deploymentId: string;
+  /** `flow_control` of the workflow's row: decides when the run may begin. */
+  flowControl: string | null;
   /** hi_, ti_, ei_, dc_ or p_ id of what triggered it; null: a user. */
   emitterId: string | null;
   sourceType: RunSourceType;
@@ -33,6 +35,12 @@ export type TurnEnd = RunState | 'parked' | 'refused' | 'unknown';
 
 /** Why a run stops here for now; `branches`: some of its strands wait and the others have ended. */
 export type Stop = 'ended' | 'parked' | 'branches';
+
+/** A step that succeeded, or whose error a block handled, as far as the run needs it to continue. */
+export type EndedStep = Pick<
+  RunStepTable,
+  'position' | 'iteration' | 'namespace' | 'state' | 'exports' | 'error'
+>;
 
 /** The outcome of a run that a caller follows. */
 export interface FollowedRun {

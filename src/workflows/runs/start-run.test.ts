@@ -19,6 +19,7 @@ forEachStore((stores) => {
       runs: service.runs,
       pool: full as never,
       onRecorded: () => {},
+      onArrived: () => {},
       waiting: new WaitingRuns({ store, clock, limits: { jobs: 3, bytes: 1_000 }, count: runBacklog }),
     });
     const isBusy = (error: unknown) => error instanceof CallerError && error.code === 'workflow_busy';
@@ -51,7 +52,14 @@ forEachStore((stores) => {
         ...{ run: () => {}, lanes: { hasOthers: true } },
       };
       const starter = new RunStarter({
-        ...{ store, clock, runs: service.runs, pool: pool as never, onRecorded: () => {} },
+        ...{
+          store,
+          clock,
+          runs: service.runs,
+          pool: pool as never,
+          onRecorded: () => {},
+          onArrived: () => {},
+        },
       });
       const trigger = () => fixture.trigger('{}', { workflowId: 'p_gone' });
       await assert.rejects(starter.start(trigger()), gone);

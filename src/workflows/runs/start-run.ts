@@ -1,5 +1,6 @@
 import { type KeyedItem, keyRow, takeKeys, writeOnce } from '#idempotency/idempotency-key-store.ts';
 import type { RequestKey } from '#idempotency/request-key.ts';
+import { arrivalLane, arrivedMs, type FlowKeys } from '#jobs/held-jobs.ts';
 import { insertNewJobs, jobRow, type LeasedJob } from '#jobs/job-store.ts';
 import { sharedLane } from '#jobs/shared-lane.ts';
 import { UnpersistedJob } from '#jobs/unpersisted-job.ts';
@@ -12,6 +13,8 @@ import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import type { IdempotencyKeyTable } from '#storage/tables/idempotency-tables.ts';
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
+import { parseFlowControl } from '#workflows/definitions/flow-control.ts';
+import { hasCode, keysFrom, plainValues } from '#workflows/flow-control/read-keys.ts';
 import { newRunRow } from './new-run.ts';
 import { refuseGone } from './refuse-gone.ts';
 import type { FollowedRun, NewRun, RunReply, RunTrigger } from './run.ts';
@@ -23,6 +26,8 @@ import type { WorkflowRuns } from './workflow-runs.ts';
 const waitingForReplyMax = 1_024;
 /** Seconds after which it is worth trying again. */
 const tryAgainSeconds = 5;
+/** Maximum of workflows with flow control in memory. */
+const heldMax = 10_000;
 /** Maximum of workflows and sources that an event passes through: more of them are a loop. */
 const hopsMax = 10;
 
@@ -41,7 +46,10 @@ export class RunStarter {
   readonly #writeOnce: BatchWrite<KeyedItem<NewRun>, boolean>;
   readonly #waiting: Pick<WaitingRuns, 'admit'>;
   readonly #onRecorded: (workflowId: string) => void;
+  readonly #onArrived: (workflowId: string, keys: { isEvaluated: boolean }) => void;
   readonly #hasOthers: () => boolean;
+  /** Workflows whose last run that was made here waits under flow control, also where the pool has room for it. */
+  readonly #held = new Set<string>();
 
   constructor(options: {
     store: Store;
@@ -50,10 +58,13 @@ export class RunStarter {
     clock: Clock;
     /** A run that never begins was recorded: there may be more than are kept. */
     onRecorded: (workflowId: string) => void;
+    /** A run was stored that flow control has to look at. */
+    onArrived: (workflowId: string, keys: { isEvaluated: boolean }) => void;
     /** How many may wait in the store. */
     waiting?: Pick<WaitingRuns, 'admit'>;
   }) {
     this.#onRecorded = options.onRecorded;
+    this.#onArrived = options.onArrived;
     this.#waiting = options.waiting ?? new WaitingRuns({ ...options, count: runBacklog });
     this.#store = options.store;
     this.#pool = options.pool;
@@ -71,7 +82,7 @@ export class RunStarter {
    */
   async start(trigger: RunTrigger, key?: RequestKey): Promise<{ runId: string; repeated: boolean }> {
     const lane = sharedLane(trigger.workflowId);
-    const here = this.#pool.hasRoom(lane);
+    const here = trigger.flowControl === null && this.#pool.hasRoom(lane);
     const made = this.#make(trigger, lane, here);
     const keyed = key && keyOf(key, made, { accepted: true });
     const runId = made.run.id;
@@ -81,7 +92,8 @@ export class RunStarter {
     if (keyed === undefined) await this.#store.writes.submit(this.#write, made);
     else if (!(await this.#store.writes.submit(this.#writeOnce, { item: made, key: keyed })))
       return { runId, repeated: true };
-    this.#pool.leftInStore(lane);
+    if (trigger.flowControl === null) this.#pool.leftInStore(lane);
+    else this.#arrived(trigger.workflowId, trigger.flowControl);
     return { runId, repeated: false };
   }
 
@@ -95,6 +107,11 @@ export class RunStarter {
     trigger: RunTrigger,
     key?: RequestKey,
   ): Promise<(RunReply & { runId: string }) | undefined> {
+    if (trigger.flowControl !== null) {
+      // Refused when it is deployed; a node that does not know of the deployment yet answers as for a run that waits.
+      const { runId, repeated } = await this.start(trigger, key);
+      return repeated ? undefined : { kind: 'ended', waits: true, state: 'queued', runId };
+    }
     const pool = this.#pool;
     const lane = sharedLane(trigger.workflowId);
     if (!pool.hasRoomToStay(lane, waitingForReplyMax)) {
@@ -114,8 +131,15 @@ export class RunStarter {
     }
   }
 
-  /** Starts a run and waits until it has ended, or waits; resolves with its outcome in this process. */
+  /**
+   * Starts a run and waits until it has ended, or waits; resolves with its outcome in this process. A run of a workflow with flow control
+   * waits from the start.
+   */
   async startAndFollow(trigger: RunTrigger): Promise<FollowedRun> {
+    if (trigger.flowControl !== null) {
+      const { runId } = await this.start(trigger);
+      return { runId, state: 'queued', result: '{}', lastNamespace: undefined, message: '' };
+    }
     const made = this.#make(trigger, sharedLane(trigger.workflowId), true);
     const ended = this.#runs.follow(made.run.id);
     ended.catch(() => {});
@@ -128,16 +152,33 @@ export class RunStarter {
    * disk of all others.
    */
   async hasRoom(workflowId: string, bytes: number): Promise<boolean> {
-    return this.#pool.hasRoom(sharedLane(workflowId)) || this.#waiting.admit(workflowId, bytes);
+    const begins = !this.#held.has(workflowId) && this.#pool.hasRoom(sharedLane(workflowId));
+    return begins || this.#waiting.admit(workflowId, bytes);
   }
 
   /** Rows of a new run for a transaction of the caller's. With `inStore` it waits its turn in the store, in order. */
   prepare(trigger: RunTrigger, { inStore = false }: { inStore?: boolean } = {}): PreparedRun {
     const lane = inStore ? trigger.workflowId : sharedLane(trigger.workflowId);
-    const here = !inStore && this.#pool.hasRoom(lane);
+    const { flowControl } = trigger;
+    const here = !inStore && flowControl === null && this.#pool.hasRoom(lane);
     const made = this.#make(trigger, lane, here);
+    if (flowControl !== null)
+      return { ...made, stored: () => this.#arrived(trigger.workflowId, flowControl) };
     const stored = here ? () => this.#take(made, leased(made)) : () => this.#pool.leftInStore(lane);
     return { ...made, stored };
+  }
+
+  #noteHeld(workflowId: string, isHeld: boolean): void {
+    if (!isHeld) {
+      this.#held.delete(workflowId);
+      return;
+    }
+    if (this.#held.size >= heldMax) this.#held.clear();
+    this.#held.add(workflowId);
+  }
+
+  #arrived(workflowId: string, flowControl: string): void {
+    this.#onArrived(workflowId, { isEvaluated: !hasCode(parseFlowControl(flowControl)) });
   }
 
   /** Keeps an event that is not to be run (`x-pd-notrigger`), as a run that never began. */
@@ -173,6 +214,8 @@ export class RunStarter {
     const nowMs = this.#clock.now();
     const id = newTimeOrderedId(nowMs);
     const { workflowId, ownerId } = trigger;
+    const held = trigger.flowControl === null ? undefined : heldBy(trigger, trigger.flowControl);
+    this.#noteHeld(workflowId, held !== undefined);
     return {
       run: newRunRow(trigger, { id, nowMs, token: newSecret(24), state: here ? 'running' : 'queued' }),
       job: jobRow(
@@ -180,13 +223,14 @@ export class RunStarter {
           id,
           kind: 'run_workflow',
           ownerId,
-          lane,
+          lane: held?.lane ?? lane,
           payload: {
             run_id: id,
             workflow_id: workflowId,
             ...(keyId === undefined ? {} : { key_id: keyId }),
+            ...(held === undefined ? {} : { flow: held.keys }),
           },
-          runAtMs: nowMs,
+          runAtMs: held === undefined ? nowMs : arrivedMs,
           nowMs,
         },
         here ? this.#pool.node : undefined,
@@ -223,6 +267,17 @@ export class RunStarter {
     this.#runs.expect(made);
     this.#pool.run(job);
   }
+}
+
+/** Where a run under flow control arrives, with its keys as far as no code is needed to know them. */
+function heldBy(trigger: RunTrigger, flowControl: string): { lane: string; keys: FlowKeys } {
+  const flow = parseFlowControl(flowControl);
+  const event = { bytes: trigger.event.length, repeats: trigger.replayOf !== undefined };
+  const isEvaluated = !hasCode(flow);
+  const keys = isEvaluated
+    ? keysFrom(flow, plainValues(flow, trigger.event), event)
+    : { bytes: event.bytes, ...(event.repeats ? { repeats: true as const } : {}) };
+  return { lane: arrivalLane(trigger.workflowId, { isEvaluated }), keys };
 }
 
 function keyOf(key: RequestKey, { run }: NewRun, { accepted }: { accepted: boolean }): IdempotencyKeyTable {

@@ -1,3 +1,5 @@
+/** A run whose first wait is over sooner is not parked: to load it again may cost more than to keep it. */
+const parkedMsMin = 5_000;
 /** Longest delay of a timer of Node.js. */
 const timerMsMax = 2 ** 31 - 1;
 
@@ -64,6 +66,7 @@ export class StrandWaits {
     const nowMs = this.#now();
     const over = [...this.#waiting].filter(({ untilMs }) => untilMs <= nowMs);
     if (over.length > 0) for (const { resolve } of over) resolve('continue');
-    else for (const { resolve } of this.#waiting) resolve('park');
+    else if ([...this.#waiting].every(({ untilMs }) => untilMs - nowMs >= parkedMsMin))
+      for (const { resolve } of this.#waiting) resolve('park');
   }
 }

@@ -5,10 +5,10 @@ import type { WorkflowTable } from '#storage/tables/workflow-tables.ts';
 export async function activeWorkflows(
   db: Db,
   ids: readonly string[],
-): Promise<Pick<WorkflowTable, 'id' | 'owner_id' | 'deployment_id'>[]> {
+): Promise<Pick<WorkflowTable, 'id' | 'owner_id' | 'deployment_id' | 'flow_control'>[]> {
   return db
     .selectFrom('workflows')
-    .select(['id', 'owner_id', 'deployment_id'])
+    .select(['id', 'owner_id', 'deployment_id', 'flow_control'])
     .where('id', 'in', [...ids])
     .where('state', '=', 'active')
     .execute();

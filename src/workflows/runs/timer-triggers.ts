@@ -33,6 +33,7 @@ export class WorkflowTicks implements TickTarget {
         workflowId: workflow.id,
         ownerId: workflow.owner_id,
         deploymentId: workflow.deployment_id,
+        flowControl: workflow.flow_control,
         emitterId: timer.prop,
         sourceType: 'TIMER',
         event: JSON.stringify(triggerEvent(schedule, timer.timezone, timer.next_at_ms)),

@@ -26,6 +26,7 @@ export function triggerHostCalls(options: {
       workflowId: workflow.id,
       ownerId: workflow.owner_id,
       deploymentId: workflow.deployment_id,
+      flowControl: workflow.flow_control,
       // An action that is run by itself is no emitter: a call of the API triggers.
       emitterId: run.workflow_id === '' ? null : run.workflow_id,
       sourceType: 'WORKFLOW',

@@ -21,7 +21,7 @@ import { postponeRuns } from './postpone-run-store.ts';
 import { type FollowedRun, isTerminal, type NewRun, type RunReply, type TurnEnd } from './run.ts';
 import { cancelNotice, wakeNotice } from './run-notices.ts';
 import type { StepRunner } from './run-step.ts';
-import { findRun, markRunning, sendsOfRun, stepsOfRun } from './run-store.ts';
+import { endedStepsOf, findRun, markRunning, recordedOf, sendsOfRun } from './run-store.ts';
 import { type Arrival, RunTurns, type SettingsOf } from './run-turns.ts';
 import { waitsOfRun } from './run-wait-store.ts';
 
@@ -292,9 +292,11 @@ export class WorkflowRuns implements JobHandler {
       job,
       deployment,
       unpersisted: job.unpersisted === undefined ? undefined : made,
-      steps: isNew ? [] : await stepsOfRun(read, run.id),
+      steps: isNew ? [] : await endedStepsOf(read, run.id),
       sends: isNew ? [] : await sendsOfRun(read, run.id),
-      waits: isNew || !hasBranches(deployment) ? [] : await waitsOfRun(read, run.id),
+      ...(isNew || !hasBranches(deployment)
+        ? {}
+        : { waits: await waitsOfRun(read, run.id), recorded: await recordedOf(read, run.id) }),
       now: () => this.#clock.now(),
       isNew,
       surroundings: this.#surroundings,

@@ -76,6 +76,7 @@ function endedRun(run: { id: string; ownerId: string; workflowId: string }, nowM
     workflowId: run.workflowId,
     ownerId: run.ownerId,
     deploymentId: 'd_1',
+    flowControl: null,
     emitterId: null,
     sourceType: 'HTTP',
     event: '{}',

@@ -1,0 +1,66 @@
+import { invalidAt } from './at-parameter.ts';
+import { stepListsOf } from './block-input.ts';
+import type { StepInput } from './step-input.ts';
+
+/**
+ * Refuses expressions that name a step of the workflow that cannot have run before: one in another branch, in a block that has
+ * ended, or later. Definitions without blocks are not looked at: existing workflows may name a later step on purpose, and read undefined.
+ */
+export function checkReferences(steps: readonly StepInput[]): void {
+  if (!steps.some(({ block }) => block !== undefined)) return;
+  const names = new Set<string>();
+  addNames(steps, names);
+  checkList(steps, 'steps', { names, seen: new Set() });
+}
+
+interface Scope {
+  /** Every step of the workflow. */
+  names: ReadonlySet<string>;
+  /** Those whose exports can be there. */
+  seen: ReadonlySet<string>;
+}
+
+function addNames(steps: readonly StepInput[], names: Set<string>): void {
+  for (const step of steps) {
+    names.add(step.namespace);
+    for (const inner of stepListsOf(step, '')) addNames(inner.steps, names);
+  }
+}
+
+function checkList(steps: readonly StepInput[], at: string, scope: Scope): void {
+  const seen = new Set(scope.seen);
+  for (const [index, step] of steps.entries()) {
+    const place = `${at}[${index}]`;
+    checkTexts(ownFields(step), place, { ...scope, seen });
+    for (const inner of stepListsOf(step, place))
+      checkList(inner.steps, inner.at, { ...scope, seen: new Set([...seen, step.namespace]) });
+    seen.add(step.namespace);
+  }
+}
+
+/** What is evaluated before the steps in a block run. */
+function ownFields(step: StepInput): object {
+  const { steps: _steps, error_steps: _onError, branches, code: _code, note: _note, ...own } = step;
+  if (branches === undefined) return own;
+  return { ...own, branches: branches.map(({ steps: _inner, ...branch }) => branch) };
+}
+
+function checkTexts(value: unknown, at: string, scope: Scope): void {
+  if (typeof value === 'string') checkText(value, at, scope);
+  if (typeof value !== 'object' || value === null) return;
+  for (const [key, item] of Object.entries(value))
+    checkTexts(item, Array.isArray(value) ? `${at}[${key}]` : `${at}.${key}`, scope);
+}
+
+const expressionPattern = /\{\{([\s\S]*?)\}\}/g;
+const stepPattern = /(?<![\w$.])steps(?:\?\.|\.|\[\s*['"`])\s*([A-Za-z_]\w*)/g;
+
+function checkText(text: string, at: string, { names, seen }: Scope): void {
+  for (const [, expression = ''] of text.matchAll(expressionPattern))
+    for (const [, name = ''] of expression.matchAll(stepPattern))
+      if (names.has(name) && !seen.has(name))
+        throw invalidAt(
+          at,
+          `the expression names steps.${name}, which cannot have run before: it comes later, is in another branch, or is in a block that has ended`,
+        );
+}
