@@ -1,4 +1,8 @@
 import type { Deployment, WorkflowStep } from '#sdk';
+import { partFields, partsOf } from './block-draft.ts';
+import { blockName, ownFields, type Part, partName, type StepNode, treeOf } from './blocks.ts';
+import { ruleDraft } from './rule-draft.ts';
+import type { PartDraft, StepDraft } from './step-draft.ts';
 import type { TriggerDraft, WorkflowDraft } from './workflow-draft.ts';
 
 /** What is compared of a step. */
@@ -6,10 +10,14 @@ export interface ComparedStep {
   namespace: string;
   disabled: boolean;
   note: string;
-  /** `custom code`, or the component with its version. */
+  /** `custom code`, the component with its version, or the kind of block. */
   made: string;
   code: string;
   props: Record<string, unknown>;
+  /** What is not a prop: fields of a block, its branches, retries and time limit. */
+  fields?: Record<string, unknown>;
+  /** The list of steps that it is in, in words; left out: it is in no block. */
+  within?: string;
 }
 
 /** What is compared of a definition. */
@@ -36,7 +44,10 @@ export interface StepChange {
   note: { before: string; after: string } | undefined;
   made: { before: string; after: string } | undefined;
   code: { before: string; after: string } | undefined;
+  /** In words; empty: in no block. */
+  within: { before: string; after: string } | undefined;
   props: ValueChange[];
+  fields: ValueChange[];
 }
 
 export interface Changes {
@@ -75,13 +86,18 @@ function stepChanges(before: readonly ComparedStep[], after: readonly ComparedSt
       kind: 'changed',
       moved: moved.has(step.namespace) ? { from: from + 1, to: index + 1 } : undefined,
       disabled: was.disabled === step.disabled ? undefined : step.disabled,
-      note: was.note === step.note ? undefined : { before: was.note, after: step.note },
-      made: was.made === step.made ? undefined : { before: was.made, after: step.made },
-      code: was.code === step.code ? undefined : { before: was.code, after: step.code },
+      note: changed(was.note, step.note),
+      made: changed(was.made, step.made),
+      code: changed(was.code, step.code),
+      within: changed(was.within ?? '', step.within ?? ''),
       props: valueChanges(was.props, step.props),
+      fields: valueChanges(was.fields ?? {}, step.fields ?? {}),
     };
-    const { moved: isMoved, disabled, note, made, code, props } = change;
-    if ([isMoved, disabled, note, made, code].some((one) => one !== undefined) || props.length > 0)
+    const { moved: isMoved, disabled, note, made, code, within, props, fields } = change;
+    if (
+      [isMoved, disabled, note, made, code, within].some((one) => one !== undefined) ||
+      props.length + fields.length > 0
+    )
       changes.push(change);
   }
   for (const step of before)
@@ -89,8 +105,13 @@ function stepChanges(before: readonly ComparedStep[], after: readonly ComparedSt
   return changes;
 }
 
+function changed(before: string, after: string): { before: string; after: string } | undefined {
+  return before === after ? undefined : { before, after };
+}
+
 function whole(step: ComparedStep, kind: 'added' | 'removed'): StepChange {
   const isNew = kind === 'added';
+  const { within = '', fields = {} } = step;
   const values = isNew ? valueChanges({}, step.props) : valueChanges(step.props, {});
   return {
     namespace: step.namespace,
@@ -99,8 +120,11 @@ function whole(step: ComparedStep, kind: 'added' | 'removed'): StepChange {
     disabled: undefined,
     note: undefined,
     made: { before: isNew ? '' : step.made, after: isNew ? step.made : '' },
-    code: { before: isNew ? '' : step.code, after: isNew ? step.code : '' },
+    // A block has none.
+    code: isNew ? changed('', step.code) : changed(step.code, ''),
+    within: within === '' ? undefined : { before: isNew ? '' : within, after: isNew ? within : '' },
     props: values,
+    fields: isNew ? valueChanges({}, fields) : valueChanges(fields, {}),
   };
 }
 
@@ -159,15 +183,16 @@ function jsonOf(value: unknown): string | undefined {
 export function sentencesOf({ steps, triggers, settings }: Changes): string[] {
   return [
     ...triggers.map(({ kind, text }) => `Trigger ${kind}: ${text}.`),
-    ...steps.map(({ namespace, kind, moved, disabled, note, made, code, props }) => {
+    ...steps.map(({ namespace, kind, moved, disabled, note, made, code, within, props, fields }) => {
       if (kind !== 'changed') return `Step ${namespace} is ${kind === 'added' ? 'new' : 'gone'}.`;
       const parts = [
         made === undefined ? undefined : `${made.before} became ${made.after}`,
         code === undefined ? undefined : 'code',
         props.length === 0 ? undefined : 'props',
+        fields.length === 0 ? undefined : fields.map(({ name }) => name).join(', '),
         note === undefined ? undefined : 'note',
         disabled === undefined ? undefined : disabled ? 'now disabled' : 'no longer disabled',
-        moved === undefined ? undefined : `moved from place ${moved.from} to ${moved.to}`,
+        movedWords(moved, within),
       ].filter((part) => part !== undefined);
       return `Step ${namespace} changed: ${parts.join(', ')}.`;
     }),
@@ -177,34 +202,108 @@ export function sentencesOf({ steps, triggers, settings }: Changes): string[] {
   ];
 }
 
-export function comparedDeployment({ steps, settings }: Pick<Deployment, 'steps' | 'settings'>): Compared {
-  return { steps: steps.map(comparedStep), settings: { ...settings } };
+/** Where a step was moved to, in words. */
+export function movedWords(moved: StepChange['moved'], within: StepChange['within']): string | undefined {
+  if (within !== undefined)
+    return within.after === '' ? `moved out of ${within.before}` : `moved into ${within.after}`;
+  return moved === undefined ? undefined : `moved from place ${moved.from} to ${moved.to}`;
 }
 
-function comparedStep(step: WorkflowStep): ComparedStep {
+export function comparedDeployment({ steps, settings }: Pick<Deployment, 'steps' | 'settings'>): Compared {
+  return { steps: treeOf(steps).flatMap((node) => comparedNode(node)), settings: { ...settings } };
+}
+
+function comparedNode({ step, parts }: StepNode<WorkflowStep>, within?: string): ComparedStep[] {
+  const { namespace, disabled, block, timeout_seconds, retries } = step;
   const key = step.component_key ?? step.savedComponent?.key ?? step.savedComponent?.id ?? 'a component';
-  return {
-    namespace: step.namespace,
-    disabled: step.disabled,
+  const common = {
+    namespace,
+    disabled,
     note: step.note ?? '',
-    made: step.code_raw === null ? `${key} ${step.savedComponent?.version ?? ''}` : 'custom code',
-    code: step.code_raw ?? step.savedComponent?.code ?? '',
-    props: JSON.parse(step.configured_props_json ?? '{}') as Record<string, unknown>,
+    ...(within === undefined ? {} : { within }),
+    fields: {
+      ...(timeout_seconds === null ? {} : { 'time limit': timeout_seconds }),
+      ...(retries === null ? {} : { retries }),
+      ...(block === null ? {} : blockFields(ownFields(block), parts)),
+    },
   };
+  return [
+    block === null
+      ? {
+          ...common,
+          made: step.code_raw === null ? `${key} ${step.savedComponent?.version ?? ''}` : 'custom code',
+          code: step.code_raw ?? step.savedComponent?.code ?? '',
+          props: JSON.parse(step.configured_props_json ?? '{}') as Record<string, unknown>,
+        }
+      : { ...common, made: madeOf(String(block.block)), code: '', props: {} },
+    ...parts.flatMap((part) => part.nodes.flatMap((node) => comparedNode(node, placeName(part, namespace)))),
+  ];
 }
 
 export function comparedDraft(draft: WorkflowDraft): Compared {
   return {
-    steps: draft.steps.map(({ namespace, disabled, note, code, component, props }) => ({
+    steps: draft.steps.flatMap((step) => comparedStep(step)),
+    triggers: draft.triggers.map((trigger) => ({ key: trigger.key, text: triggerText(trigger) })),
+    settings: { name: draft.name.trim(), ...draft.settings },
+  };
+}
+
+function comparedStep(step: StepDraft, within?: string): ComparedStep[] {
+  const { namespace, disabled, note, code, component, props, block, timeoutSeconds, retries } = step;
+  const parts: readonly PartDraft[] = partsOf(step);
+  return [
+    {
       namespace,
       disabled,
       note: note ?? '',
-      made: code === null ? `${component?.name ?? ''} ${component?.version ?? ''}` : 'custom code',
+      ...(within === undefined ? {} : { within }),
+      made:
+        block !== undefined
+          ? madeOf(block.kind)
+          : code === null
+            ? `${component?.name ?? ''} ${component?.version ?? ''}`
+            : 'custom code',
       code: code ?? component?.code ?? '',
       props,
-    })),
-    triggers: draft.triggers.map((trigger) => ({ key: trigger.key, text: triggerText(trigger) })),
-    settings: { name: draft.name.trim(), ...draft.settings },
+      fields: {
+        ...(timeoutSeconds === undefined ? {} : { 'time limit': timeoutSeconds }),
+        ...(retries === undefined ? {} : { retries }),
+        ...(block === undefined ? {} : blockFields(block.fields, parts)),
+      },
+    },
+    ...parts.flatMap((part) =>
+      part.steps.flatMap((inner) => comparedStep(inner, placeName(part, namespace))),
+    ),
+  ];
+}
+
+function madeOf(kind: string): string {
+  return `block ${blockName(kind)}`;
+}
+
+function placeName(part: Part, namespace: string): string {
+  return `${namespace}, ${partName(part)}`;
+}
+
+/** The fields of a block and of its branches, each by a name that a reader knows. */
+function blockFields(
+  { on_error, if: decides, ...fields }: Readonly<Record<string, unknown>>,
+  parts: readonly Part[],
+): Record<string, unknown> {
+  const branches = parts.filter(({ kind }) => kind === 'branch');
+  return {
+    ...fields,
+    ...(decides === undefined ? {} : { rule: ruleDraft(decides) }),
+    // The default is not worth a word.
+    ...(on_error === undefined || on_error === 'fail' ? {} : { 'on error': on_error }),
+    ...(branches.length === 0 ? {} : { branches: branches.map(({ slug }) => slug) }),
+    ...Object.fromEntries(
+      branches.map((branch) => {
+        const { slug, ...given } = partFields(branch);
+        const rule = 'if' in given ? { if: ruleDraft(given.if) } : given;
+        return [`branch ${String(slug)}`, Object.keys(rule).length === 0 ? 'no rule' : rule];
+      }),
+    ),
   };
 }
 

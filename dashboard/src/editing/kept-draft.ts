@@ -1,4 +1,5 @@
 import { useMemo, useSyncExternalStore } from 'react';
+import type { StepDraft } from './step-draft.ts';
 import type { WorkflowDraft } from './workflow-draft.ts';
 
 /** A draft that was not deployed yet, as this tab keeps it. */
@@ -85,18 +86,31 @@ const mask = '••••••••';
 function withoutSecrets(draft: WorkflowDraft): WorkflowDraft {
   return {
     ...draft,
-    steps: draft.steps.map((step) => ({
-      ...step,
-      props: Object.fromEntries(
-        Object.entries(step.props).filter(
-          ([name, value]) =>
-            value === mask || step.definitions.find((one) => one.name === name)?.secret !== true,
-        ),
-      ),
-    })),
+    steps: draft.steps.map(stepWithoutSecrets),
     triggers: draft.triggers.map((trigger) => {
       const { auth, ...props } = trigger.props as { auth?: { type?: string } };
       return auth === undefined ? trigger : { ...trigger, props: { ...props, auth: { type: auth.type } } };
     }),
+  };
+}
+
+function stepWithoutSecrets(step: StepDraft): StepDraft {
+  const { block } = step;
+  return {
+    ...step,
+    props: Object.fromEntries(
+      Object.entries(step.props).filter(
+        ([name, value]) =>
+          value === mask || step.definitions.find((one) => one.name === name)?.secret !== true,
+      ),
+    ),
+    ...(block === undefined
+      ? {}
+      : {
+          block: {
+            ...block,
+            parts: block.parts.map((part) => ({ ...part, steps: part.steps.map(stepWithoutSecrets) })),
+          },
+        }),
   };
 }

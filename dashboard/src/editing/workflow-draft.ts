@@ -1,35 +1,8 @@
-import type {
-  Component,
-  ConfigurableProp,
-  Workflow,
-  WorkflowSettings,
-  WorkflowStep,
-  WorkflowTrigger,
-} from '#sdk';
-
-/** A step as it is edited. */
-export interface StepDraft {
-  /** A key within this page: it stays when the step is renamed or moved. */
-  key: string;
-  namespace: string;
-  disabled: boolean;
-  /** For people; '' for none. */
-  note: string;
-  /** Its own code; null: it is a component. */
-  code: string | null;
-  component: ComponentChoice | null;
-  props: Record<string, unknown>;
-  /** Props that its code has, as far as that is known. */
-  definitions: ConfigurableProp[];
-}
-
-export interface ComponentChoice {
-  /** As the API takes it: `key@version` or sc_…. */
-  ref: string;
-  name: string;
-  version: string;
-  code: string | null;
-}
+import type { Component, Workflow, WorkflowSettings, WorkflowStep, WorkflowTrigger } from '#sdk';
+import { blockInput } from './block-draft.ts';
+import { type BlockKind, ownFields, type StepNode, treeOf } from './blocks.ts';
+import { ruleDraft } from './rule-draft.ts';
+import { newKey, type PartDraft, type StepDraft } from './step-draft.ts';
 
 export type TriggerKind = 'http' | 'timer' | 'email' | 'source';
 
@@ -64,29 +37,52 @@ export const usualSettings: WorkflowSettings = {
   flow_control: null,
 };
 
-let keys = 0;
-export function newKey(): string {
-  keys += 1;
-  return `${Date.now().toString(36)}-${keys}`;
-}
-
 export function draftOf({ name, triggers, steps, settings }: Workflow): WorkflowDraft {
   return {
     name,
     triggers: triggers.map(triggerDraftOf),
-    steps: steps.map(stepDraftOf),
+    steps: treeOf(steps).map(stepDraftOf),
     settings: { ...(settings ?? usualSettings) },
   };
 }
 
-export function stepDraftOf(step: WorkflowStep): StepDraft {
+/** `node`: a step of an answer, with the steps in it. */
+function stepDraftOf({ step, parts }: StepNode<WorkflowStep>): StepDraft {
+  const { id, namespace, disabled, block, timeout_seconds, retries } = step;
+  const common = {
+    key: id,
+    namespace,
+    disabled,
+    note: step.note ?? '',
+    ...(timeout_seconds === null ? {} : { timeoutSeconds: timeout_seconds }),
+    ...(retries === null ? {} : { retries }),
+  };
+  if (block !== null) {
+    const fields = ownFields(block);
+    return {
+      ...common,
+      code: null,
+      component: null,
+      props: {},
+      definitions: [],
+      block: {
+        kind: block.block as BlockKind,
+        fields: fields.if === undefined ? fields : { ...fields, if: ruleDraft(fields.if) },
+        parts: parts.map(
+          ({ nodes, ...part }, index): PartDraft => ({
+            ...part,
+            ...(part.if === undefined ? {} : { if: ruleDraft(part.if) }),
+            key: `${id} ${index}`,
+            steps: nodes.map(stepDraftOf),
+          }),
+        ),
+      },
+    };
+  }
   const saved = step.savedComponent;
   const key = step.component_key ?? saved?.key ?? null;
   return {
-    key: step.id,
-    namespace: step.namespace,
-    disabled: step.disabled,
-    note: step.note ?? '',
+    ...common,
     code: step.code_raw,
     component:
       step.code_raw === null
@@ -193,24 +189,32 @@ export function definitionOf({ name, triggers, steps, settings }: WorkflowDraft)
   };
 }
 
-export function stepInputOf({ namespace, disabled, note, code, component, props }: StepDraft) {
+/** The fields of a step as the API takes them, with the steps in it. */
+export interface StepInput extends Record<string, unknown> {
+  namespace: string;
+}
+
+export function stepInputOf(step: StepDraft): StepInput {
+  const { namespace, disabled, note, code, component, props, block, timeoutSeconds, retries } = step;
   return {
     namespace,
-    ...(code === null ? { component: component?.ref ?? '' } : { code }),
-    props,
+    ...(block === undefined
+      ? { ...(code === null ? { component: component?.ref ?? '' } : { code }), props }
+      : blockInput({ ...step, block }, stepInputOf)),
     ...(disabled ? { disabled } : {}),
     // A draft that was kept in the browser by an earlier version has none.
     ...(note ? { note } : {}),
+    ...(timeoutSeconds === undefined ? {} : { timeout_seconds: timeoutSeconds }),
+    ...(retries === undefined ? {} : { retries }),
   };
 }
 
-/** The step or trigger that an answer is about: `steps[2].code` is { list: 'steps', index: 2, field: 'code' }. */
+/** The trigger or setting that an answer is about: `triggers[2].props` is { list: 'triggers', index: 2, field: 'props' }. */
 export function placeOf(
   parameter: unknown,
-): { list: 'steps' | 'triggers' | 'settings'; index: number; field: string } | undefined {
-  const match = /^(steps|triggers)\[(\d+)\]\.?(.*)$/.exec(String(parameter ?? ''));
-  if (match !== null)
-    return { list: match[1] as 'steps' | 'triggers', index: Number(match[2]), field: match[3] ?? '' };
+): { list: 'triggers' | 'settings'; index: number; field: string } | undefined {
+  const match = /^triggers\[(\d+)\]\.?(.*)$/.exec(String(parameter ?? ''));
+  if (match !== null) return { list: 'triggers', index: Number(match[1]), field: match[2] ?? '' };
   const setting = /^settings\.?(.*)$/.exec(String(parameter ?? ''));
   return setting === null ? undefined : { list: 'settings', index: 0, field: setting[1] ?? '' };
 }

@@ -5,6 +5,7 @@ import type { Run, RunDetail, Workflow, WorkflowStep } from '#sdk';
 import { api } from '~/api/client.ts';
 import type { Data } from '~/api/queries.ts';
 import { isOver } from '~/api/workflow-queries.ts';
+import { stepsToRestartFrom } from '~/editing/run-tree.ts';
 import { Confirm } from '~/parts/confirm.tsx';
 import { visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
@@ -158,17 +159,6 @@ function parsed(text: string): { value: unknown } | undefined {
   }
 }
 
-/** The steps from which the run can be restarted: all steps before them have succeeded. */
-function stepsToRestartFrom(run: RunDetail, steps: readonly WorkflowStep[]): string[] {
-  const names: string[] = [];
-  for (const [position, { namespace, disabled }] of steps.entries()) {
-    if (disabled) continue;
-    names.push(namespace);
-    if (!run.steps.some((one) => one.position === position && one.state === 'succeeded')) break;
-  }
-  return names;
-}
-
 function Restart({
   run,
   from,
@@ -180,7 +170,8 @@ function Restart({
   version: number | undefined;
   workflow: Workflow | undefined;
 }) {
-  const usual = run.state === 'succeeded' ? from[0] : from.at(-1);
+  const atFault = from.find((namespace) => namespace === run.error?.namespace);
+  const usual = run.state === 'succeeded' ? from[0] : (atFault ?? from.at(-1));
   const [chosen, setChosen] = useState(usual ?? '');
   const step = from.includes(chosen) ? chosen : (usual ?? '');
   const edit = useEditedEvent(run);

@@ -83,8 +83,10 @@ function Details({ run }: { run: RunDetail }) {
     >
       {run.wait !== null && (
         <p className="note">
-          It waits ({visible(run.wait.kind)}) until {formatClock(Date.parse(run.wait.until))},{' '}
-          <Ago ms={Date.parse(run.wait.until)} />.
+          {run.wait.kind === 'branches'
+            ? 'It waits for branches: the first of them continues at '
+            : `It waits (${visible(run.wait.kind)}) until `}
+          {formatClock(Date.parse(run.wait.until))}, <Ago ms={Date.parse(run.wait.until)} />.
         </p>
       )}
       {run.reason !== null && (

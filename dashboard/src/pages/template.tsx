@@ -1,11 +1,13 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link, useLocation } from 'wouter';
-import type { Template } from '#sdk';
+import type { StepDefinition, Template } from '#sdk';
 import { api } from '~/api/client.ts';
 import { useMayWrite } from '~/api/rights.ts';
 import { useTemplate } from '~/api/template-queries.ts';
+import { definitionTree, type StepNode } from '~/editing/blocks.ts';
 import { Ago } from '~/parts/ago.tsx';
+import { BlockParts } from '~/parts/block-parts.tsx';
 import { Confirm } from '~/parts/confirm.tsx';
 import { CopyButton } from '~/parts/copy.tsx';
 import { JsonView } from '~/parts/json-view.tsx';
@@ -83,16 +85,9 @@ function Details({ template }: { template: Template }) {
             </ul>
           )}
         </li>
-        {steps.map((step, index) => (
-          <li key={step.namespace}>
-            <section className="graph-node card" aria-label={`Step ${visible(step.namespace)}`}>
-              <header className="facts">
-                <span className="muted">{index + 1}</span>
-                <strong>{visible(step.namespace)}</strong>
-                <StepMadeOf step={step} />
-              </header>
-              <StepContent step={step} />
-            </section>
+        {definitionTree(steps).map((node) => (
+          <li key={node.position}>
+            <TemplateStep node={node} />
           </li>
         ))}
       </ol>
@@ -102,6 +97,20 @@ function Details({ template }: { template: Template }) {
       </details>
       {mayRemove && <TakeOff template={template} />}
     </PageFrame>
+  );
+}
+
+function TemplateStep({ node: { step, position, parts } }: { node: StepNode<StepDefinition> }) {
+  return (
+    <section className="graph-node card" aria-label={`Step ${visible(step.namespace)}`}>
+      <header className="facts">
+        <span className="muted">{position + 1}</span>
+        <strong>{visible(step.namespace)}</strong>
+        <StepMadeOf step={step} />
+      </header>
+      <StepContent step={step} />
+      <BlockParts blockKind={step.block} parts={parts} draw={(node) => <TemplateStep node={node} />} />
+    </section>
   );
 }
 

@@ -2,6 +2,7 @@ import { useState } from 'react';
 import { Link, useLocation } from 'wouter';
 import type { Template } from '#sdk';
 import { useTemplates } from '~/api/template-queries.ts';
+import { allDefinitions } from '~/editing/blocks.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { formatNumber } from '~/parts/format.ts';
 import { useOwner } from '~/parts/owner.tsx';
@@ -94,7 +95,8 @@ function TemplateRow({
       <span className="row-main">
         <bdi className="cut row-name">{visible(shortened(name, 200))}</bdi>
         <span className="muted cut">
-          {countOf(steps.length, 'step')}, {countOf(triggers.length, 'trigger')}, <OwnerName id={owner_id} />
+          {countOf(allDefinitions(steps).length, 'step')}, {countOf(triggers.length, 'trigger')},{' '}
+          <OwnerName id={owner_id} />
         </span>
       </span>
       <span className="muted row-side">

@@ -7,6 +7,7 @@ import { api } from '~/api/client.ts';
 import type { Data } from '~/api/queries.ts';
 import { useMayWrite } from '~/api/rights.ts';
 import { type GivenProps, useTemplate } from '~/api/template-queries.ts';
+import { allDefinitions } from '~/editing/blocks.ts';
 import { LoadedPage } from '~/parts/loaded-page.tsx';
 import { useOwner } from '~/parts/owner.tsx';
 import { Empty, Loading, PageFrame } from '~/parts/page.tsx';
@@ -45,12 +46,14 @@ function UseTemplate({ template }: { template: Template }) {
 }
 
 function Form({ template, ownerId }: { template: Template; ownerId: string }) {
-  const { id, steps, triggers } = template;
+  const { id, triggers } = template;
+  // Blocks come with all that they need.
+  const steps = allDefinitions(template.steps).filter(({ block }) => block === undefined);
   const [, navigate] = useLocation();
   const queries = useQueryClient();
   const [name, setName] = useState(template.name);
   const [isActive, setIsActive] = useState(true);
-  /** By `steps[0]`, `triggers[1]`: as the service names places. Undefined: its fields are not known yet. */
+  /** By the name of a step, or `triggers[1]`, as the service names the place. Undefined: its fields are not known yet. */
   const [given, setGiven] = useState<Readonly<Record<string, GivenProps>>>({});
   const sources = triggers.flatMap((trigger, index) => (trigger.type === 'source' ? [index] : []));
   const isComplete = Object.keys(given).length === steps.length + sources.length;
@@ -64,10 +67,7 @@ function Form({ template, ownerId }: { template: Template; ownerId: string }) {
             template_id: id,
             ...orgOf(ownerId),
             settings: { name: name.trim() || template.name, auto_deploy: isActive },
-            steps: steps.map(({ namespace }, index) => ({
-              namespace,
-              props: given[`steps[${index}]`] ?? {},
-            })),
+            steps: steps.map(({ namespace }) => ({ namespace, props: given[namespace] ?? {} })),
             triggers: triggers.map((_, index) => {
               const props = given[`triggers[${index}]`];
               return props === undefined ? {} : { props: { configured_props: props } };
@@ -124,14 +124,14 @@ function Form({ template, ownerId }: { template: Template; ownerId: string }) {
           problems={problemsAt(`triggers[${index}]`)}
         />
       ))}
-      {steps.map((step, index) => (
+      {steps.map((step) => (
         <TemplateStepForm
           key={step.namespace}
           title={`Step ${step.namespace}`}
           step={step}
           ownerId={ownerId}
-          onGiven={give(`steps[${index}]`)}
-          problems={problemsAt(`steps[${index}]`)}
+          onGiven={give(step.namespace)}
+          problems={problemsAt(step.namespace)}
         />
       ))}
       {create.error !== null && <Problem error={create.error} what="The workflow was not made." />}
@@ -142,12 +142,16 @@ function Form({ template, ownerId }: { template: Template; ownerId: string }) {
   );
 }
 
-/** Where a prop was refused: `steps[0].props.word`, `triggers[1].props.configured_props.word`. */
+/** Where a prop was refused: `triggers[1].props.configured_props.word`, or the `props.word` of a step that the answer names. */
 function placeOf(error: unknown): { place: string; prop: string; message: string } | undefined {
   if (!(error instanceof MillraceError)) return undefined;
-  const at = /^((?:steps|triggers)\[\d+\])\.(?:props\.)?(?:configured_props\.)?([^.[]+)/.exec(
-    String(error.details.parameter ?? ''),
-  );
-  const [, place, prop] = at ?? [];
-  return place === undefined || prop === undefined ? undefined : { place, prop, message: error.message };
+  const { parameter, namespace } = error.details;
+  const at =
+    /^(triggers\[\d+\]|steps\[\d+\](?:\.(?:branches\[\d+\]\.steps|steps|error_steps)\[\d+\])*)\.(?:props\.)?(?:configured_props\.)?([^.[]+)/.exec(
+      String(parameter ?? ''),
+    );
+  const [, list = '', prop] = at ?? [];
+  const place = list.startsWith('triggers') ? list : namespace;
+  if (typeof place !== 'string' || prop === undefined) return undefined;
+  return { place, prop, message: error.message };
 }

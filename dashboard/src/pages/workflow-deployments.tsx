@@ -1,8 +1,10 @@
 import { useState } from 'react';
-import type { Deployment, Workflow } from '#sdk';
+import type { Deployment, Workflow, WorkflowStep } from '#sdk';
 import { useDeployments } from '~/api/workflow-queries.ts';
+import { type StepNode, treeOf } from '~/editing/blocks.ts';
 import { compare, comparedDeployment, sentencesOf } from '~/editing/definition-diff.ts';
 import { Ago } from '~/parts/ago.tsx';
+import { BlockParts } from '~/parts/block-parts.tsx';
 import { CopyButton } from '~/parts/copy.tsx';
 import { DefinitionChanges } from '~/parts/definition-changes.tsx';
 import { OwnerLabel } from '~/parts/owner-label.tsx';
@@ -87,16 +89,25 @@ function Version({
           {deployment.steps.length} {deployment.steps.length === 1 ? 'step' : 'steps'}
         </summary>
         <ol className="version-steps">
-          {deployment.steps.map((step) => (
-            <li key={step.id}>
-              <strong>{visible(step.namespace)}</strong> <StepKind step={step} />
-              {step.disabled && <span className="state off">Disabled</span>}
-              <StepProps step={step} />
-              <StepCode step={step} />
+          {treeOf(deployment.steps).map((node) => (
+            <li key={node.step.id}>
+              <VersionStep node={node} />
             </li>
           ))}
         </ol>
       </details>
+    </>
+  );
+}
+
+function VersionStep({ node: { step, parts } }: { node: StepNode<WorkflowStep> }) {
+  return (
+    <>
+      <strong>{visible(step.namespace)}</strong> <StepKind step={step} />
+      {step.disabled && <span className="state off">Disabled</span>}
+      <StepProps step={step} />
+      <StepCode step={step} />
+      <BlockParts blockKind={step.block?.block} parts={parts} draw={(node) => <VersionStep node={node} />} />
     </>
   );
 }

@@ -1,10 +1,12 @@
 import { type ReactNode, useState } from 'react';
 import { MillraceError, type Workflow } from '#sdk';
 import { useSubscriptions } from '~/api/queries.ts';
+import { allSteps, stepAt } from '~/editing/block-draft.ts';
 import { compare, comparedDraft, hasChanges } from '~/editing/definition-diff.ts';
+import type { StepDraft } from '~/editing/step-draft.ts';
 import { useLastRun } from '~/editing/use-known-steps.ts';
 import type { useWorkflowDraft } from '~/editing/use-workflow-draft.ts';
-import { placeOf, type StepDraft, type WorkflowDraft } from '~/editing/workflow-draft.ts';
+import { placeOf, stepInputOf, type WorkflowDraft } from '~/editing/workflow-draft.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { DefinitionChanges } from '~/parts/definition-changes.tsx';
 import { EditSettings } from '~/parts/edit-settings.tsx';
@@ -130,7 +132,7 @@ export function WorkflowEditor({
 
 function Refused({ refusal: { error, sent }, isPlaced }: { refusal: Refusal; isPlaced: boolean }) {
   const place = error instanceof MillraceError ? placeOf(error.details.parameter) : undefined;
-  const step = place?.list === 'steps' ? sent.steps[place.index] : undefined;
+  const step = error instanceof MillraceError ? stepAt(sent.steps, error.details.parameter)?.step : undefined;
   const what = step === undefined ? `Trigger ${(place?.index ?? 0) + 1}` : `Step ${step.namespace}`;
   return (
     <Problem
@@ -148,11 +150,12 @@ function placed(refusal: Refusal | undefined, draft: WorkflowDraft) {
   if (refusal === undefined || !(refusal.error instanceof MillraceError)) return undefined;
   const { error, sent } = refusal;
   const place = placeOf(error.details.parameter);
-  const field = place?.field ?? '';
-  const step = place?.list === 'steps' ? sent.steps[place.index] : undefined;
+  const ofStep = stepAt(sent.steps, error.details.parameter);
+  const field = ofStep?.field ?? place?.field ?? '';
+  const step = ofStep?.step;
   const trigger = place?.list === 'triggers' ? sent.triggers[place.index] : undefined;
   const isFixed =
-    (step !== undefined && !draft.steps.some((one) => isSameStep(one, step))) ||
+    (step !== undefined && !allSteps(draft.steps).some((one) => isSameStep(one, step))) ||
     (trigger !== undefined && !draft.triggers.includes(trigger));
   return {
     isFixed,
@@ -164,15 +167,18 @@ function placed(refusal: Refusal | undefined, draft: WorkflowDraft) {
   };
 }
 
-/** What was learned of its code since does not count. */
+/** What was learned of its code since, and other steps in it, do not count. */
 function isSameStep(one: StepDraft, other: StepDraft): boolean {
-  return (
-    one.key === other.key &&
-    one.namespace === other.namespace &&
-    one.code === other.code &&
-    one.component === other.component &&
-    one.props === other.props
-  );
+  return one.key === other.key && JSON.stringify(alone(one)) === JSON.stringify(alone(other));
+}
+
+function alone(step: StepDraft) {
+  const { block } = step;
+  if (block === undefined) return stepInputOf(step);
+  return stepInputOf({
+    ...step,
+    block: { ...block, parts: block.parts.map((part) => ({ ...part, steps: [] })) },
+  });
 }
 
 /** A new trigger in the place of a removed one of its kind takes over that one's address. */

@@ -2,6 +2,8 @@ import type { ReactNode } from 'react';
 import { Link } from 'wouter';
 import type { Workflow, WorkflowStep, WorkflowTrigger } from '#sdk';
 import { useSubscriptions } from '~/api/queries.ts';
+import { type StepNode, treeOf } from '~/editing/blocks.ts';
+import { BlockParts } from '~/parts/block-parts.tsx';
 import { End, NamedEnd } from '~/parts/delivery-detail.tsx';
 import { formatDuration } from '~/parts/format.ts';
 import { oneLine, visible } from '~/parts/plain-text.ts';
@@ -41,9 +43,9 @@ export function WorkflowGraph({ workflow }: { workflow: Workflow }) {
           </ul>
         )}
       </li>
-      {workflow.steps.map((step, index) => (
-        <li key={step.id}>
-          <Step step={step} number={index + 1} />
+      {treeOf(workflow.steps).map((node) => (
+        <li key={node.step.id}>
+          <Step node={node} />
         </li>
       ))}
       {listeners.length > 0 && (
@@ -118,7 +120,8 @@ function Plain({ children }: { children: ReactNode }) {
   return <span className="muted">{children}</span>;
 }
 
-function Step({ step, number }: { step: WorkflowStep; number: number }) {
+function Step({ node }: { node: StepNode<WorkflowStep> }) {
+  const { step, position, parts } = node;
   const accounts = Object.entries(step.authProvisionIdMap);
   return (
     <section
@@ -126,7 +129,7 @@ function Step({ step, number }: { step: WorkflowStep; number: number }) {
       aria-label={`Step ${step.namespace}`}
     >
       <header className="facts">
-        <span className="muted">{number}</span>
+        <span className="muted">{position + 1}</span>
         <strong>{visible(step.namespace)}</strong>
         <StepKind step={step} />
         {step.disabled && <span className="state off">Disabled: left out</span>}
@@ -144,6 +147,7 @@ function Step({ step, number }: { step: WorkflowStep; number: number }) {
       )}
       <StepProps step={step} />
       <StepCode step={step} />
+      <BlockParts blockKind={step.block?.block} parts={parts} draw={(inner) => <Step node={inner} />} />
     </section>
   );
 }

@@ -1,4 +1,10 @@
-import { type Changes, hasChanges, type StepChange, type ValueChange } from '~/editing/definition-diff.ts';
+import {
+  type Changes,
+  hasChanges,
+  movedWords,
+  type StepChange,
+  type ValueChange,
+} from '~/editing/definition-diff.ts';
 import { LineDiff } from './line-diff.tsx';
 import { oneLine, shortened, visible } from './plain-text.ts';
 
@@ -40,9 +46,9 @@ function Kind({ kind }: { kind: 'added' | 'removed' | 'changed' }) {
 }
 
 function StepChanges({ change }: { change: StepChange }) {
-  const { namespace, kind, moved, disabled, note, made, code, props } = change;
+  const { namespace, kind, moved, disabled, note, made, code, within, props, fields } = change;
   const words = [
-    moved === undefined ? undefined : `moved from place ${moved.from} to ${moved.to}`,
+    kind === 'changed' ? movedWords(moved, within) : within && `in ${within.after || within.before}`,
     disabled === undefined ? undefined : disabled ? 'now disabled' : 'no longer disabled',
     note === undefined ? undefined : `note: ${note.after === '' ? 'removed' : note.after}`,
     made === undefined
@@ -59,8 +65,13 @@ function StepChanges({ change }: { change: StepChange }) {
         <Kind kind={kind} /> Step <strong>{visible(shortened(namespace, 100))}</strong>
         {words.length > 0 && <>: {visible(shortened(words.join('; '), valueLength))}</>}
       </p>
-      {props.length > 0 && (
+      {props.length + fields.length > 0 && (
         <ul>
+          {fields.map((one) => (
+            <li key={`field ${one.name}`}>
+              <ValueChanged change={one} />
+            </li>
+          ))}
           {props.map((one) => (
             <li key={one.name}>
               Prop <ValueChanged change={one} />

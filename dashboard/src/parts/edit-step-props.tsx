@@ -1,20 +1,14 @@
-import { useMemo } from 'react';
-import { useVariables } from '~/api/workspace-queries.ts';
 import type { KnownStep } from '~/editing/code-context.ts';
 import { withoutPlace } from '~/editing/code-problem.ts';
-import { pathsOf } from '~/editing/known-values.ts';
+import type { StepDraft } from '~/editing/step-draft.ts';
 import type { StepProblem } from '~/editing/step-problem.ts';
-import type { StepDraft } from '~/editing/workflow-draft.ts';
+
 import { Loading } from './page.tsx';
 import { oneLine, shortened, visible } from './plain-text.ts';
 import { Problem } from './problem.tsx';
 import { PropForm } from './prop-form.tsx';
+import { useExpressionPaths } from './use-expression-paths.ts';
 import { usePropDraft } from './use-prop-draft.ts';
-
-/** Paths offered in expressions. */
-const pathsMax = 150;
-/** Variables of the owner, which are offered after these. */
-const variablesMax = 100;
 
 /** The form of a step's props; values of props that its code does not have are listed below, to be removed. */
 export function EditStepProps({
@@ -32,14 +26,7 @@ export function EditStepProps({
 }) {
   const componentId = step.component?.ref ?? '';
   const draft = usePropDraft({ id: componentId, definitions: step.definitions }, ownerId, step.props);
-  const variables = useVariables({ ownerId, projectId: '' }).data;
-  const paths = useMemo(
-    () => [
-      ...pathsOf(known, pathsMax),
-      ...(variables ?? []).slice(0, variablesMax).map(({ name: variable }) => `process.env.${variable}`),
-    ],
-    [known, variables],
-  );
+  const paths = useExpressionPaths(known, ownerId);
   const unknown = Object.keys(step.props).filter(
     (name) => step.props[name] !== undefined && !draft.definitions.some((one) => one.name === name),
   );

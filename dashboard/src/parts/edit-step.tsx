@@ -5,10 +5,13 @@ import { api } from '~/api/client.ts';
 import type { Data } from '~/api/queries.ts';
 import type { CodeContext, KnownStep } from '~/editing/code-context.ts';
 import { codeProblemOf, withoutPlace } from '~/editing/code-problem.ts';
+import type { StepDraft } from '~/editing/step-draft.ts';
 import type { StepProblem } from '~/editing/step-problem.ts';
-import type { StepDraft } from '~/editing/workflow-draft.ts';
+
 import { CodeEditor } from './code-editor.tsx';
+import { EditBlock, isBlockField } from './edit-block.tsx';
 import { EditStepProps } from './edit-step-props.tsx';
+import { EditTries } from './edit-tries.tsx';
 import { shortened, visible } from './plain-text.ts';
 import { Problem } from './problem.tsx';
 
@@ -43,7 +46,7 @@ export function EditStep({ step, known, ownerId, problem, onChange, children }: 
     [told, isAboutThis],
   );
   const isInCode = place.length > 0;
-  const isInProps = problem?.field.startsWith('props.') === true;
+  const isInProps = step.block === undefined && problem?.field.startsWith('props.') === true;
   return (
     <div className="edit-body">
       <div className="field">
@@ -70,47 +73,60 @@ export function EditStep({ step, known, ownerId, problem, onChange, children }: 
           </p>
         )}
       </div>
-      {code !== null ? (
-        <>
-          <CodeEditor
-            label={`Code of the step ${visible(namespace)}`}
-            value={code}
-            onChange={(text) => onChange({ code: text })}
-            problems={place}
-            context={context}
-          />
-          <div className="edit-row">
-            <button
-              type="button"
-              className="button small"
-              disabled={check.isPending}
-              onClick={() => check.mutate(code)}
-            >
-              {check.isPending ? 'Checking …' : 'Check the code'}
-            </button>
-            <span className="hint" role="status">
-              {check.isSuccess && check.variables === code
-                ? `It can be built; it has ${propCount(step)}.`
-                : 'Builds it, and shows the props that it declares below.'}
-            </span>
-          </div>
-          {check.error !== null && isAboutThis && !isInCode && (
-            <Problem error={check.error} what="This code cannot be used." />
-          )}
-        </>
+      {step.block !== undefined ? (
+        <EditBlock
+          step={{ ...step, block: step.block }}
+          known={known}
+          ownerId={ownerId}
+          problem={problem}
+          onChange={onChange}
+        />
       ) : (
-        <p className="muted">
-          Component <code>{visible(shortened(step.component?.name ?? '', 100))}</code>, version{' '}
-          {visible(shortened(step.component?.version ?? '', 40))}
-        </p>
+        <>
+          {code !== null ? (
+            <>
+              <CodeEditor
+                label={`Code of the step ${visible(namespace)}`}
+                value={code}
+                onChange={(text) => onChange({ code: text })}
+                problems={place}
+                context={context}
+              />
+              <div className="edit-row">
+                <button
+                  type="button"
+                  className="button small"
+                  disabled={check.isPending}
+                  onClick={() => check.mutate(code)}
+                >
+                  {check.isPending ? 'Checking …' : 'Check the code'}
+                </button>
+                <span className="hint" role="status">
+                  {check.isSuccess && check.variables === code
+                    ? `It can be built; it has ${propCount(step)}.`
+                    : 'Builds it, and shows the props that it declares below.'}
+                </span>
+              </div>
+              {check.error !== null && isAboutThis && !isInCode && (
+                <Problem error={check.error} what="This code cannot be used." />
+              )}
+            </>
+          ) : (
+            <p className="muted">
+              Component <code>{visible(shortened(step.component?.name ?? '', 100))}</code>, version{' '}
+              {visible(shortened(step.component?.version ?? '', 40))}
+            </p>
+          )}
+          <EditStepProps
+            step={step}
+            known={known}
+            ownerId={ownerId}
+            problem={isInProps ? problem : undefined}
+            onChange={(props) => onChange({ props })}
+          />
+        </>
       )}
-      <EditStepProps
-        step={step}
-        known={known}
-        ownerId={ownerId}
-        problem={isInProps ? problem : undefined}
-        onChange={(props) => onChange({ props })}
-      />
+      <EditTries step={step} problem={problem} onChange={onChange} />
       <div className="field">
         <label className="label" htmlFor={`${key}-note`}>
           Note
@@ -126,7 +142,7 @@ export function EditStep({ step, known, ownerId, problem, onChange, children }: 
       </div>
       {problem !== undefined &&
         !isInProps &&
-        problem.field !== 'namespace' &&
+        !isField(problem.field) &&
         !(isInCode && check.error === null) &&
         problem.code === code && (
           <Problem error={withoutPlace(problem.error.message)} what="This step cannot be deployed." />
@@ -134,6 +150,11 @@ export function EditStep({ step, known, ownerId, problem, onChange, children }: 
       {children}
     </div>
   );
+}
+
+/** Fields that show their problem themselves. */
+function isField(field: string): boolean {
+  return /^(?:namespace|timeout_seconds|retries)\b/.test(field) || isBlockField(field);
 }
 
 function propCount({ definitions }: StepDraft): string {

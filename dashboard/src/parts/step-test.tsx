@@ -4,8 +4,10 @@ import type { StepTestResult } from '#sdk';
 import { api } from '~/api/client.ts';
 import type { Data } from '~/api/queries.ts';
 import { useRun, useRuns, useTestEvents } from '~/api/workflow-queries.ts';
-import { samplesOf } from '~/editing/use-known-steps.ts';
-import { type StepDraft, stepInputOf } from '~/editing/workflow-draft.ts';
+import type { StepBefore } from '~/editing/block-draft.ts';
+import type { StepDraft } from '~/editing/step-draft.ts';
+import { sampleInBlock, samplesOf } from '~/editing/use-known-steps.ts';
+import { stepInputOf } from '~/editing/workflow-draft.ts';
 import { formatDuration } from './format.ts';
 import { JsonView } from './json-view.tsx';
 import { LogLines } from './log-lines.tsx';
@@ -30,7 +32,7 @@ export function StepTest({
 }: {
   workflowId: string;
   step: StepDraft;
-  before: readonly StepDraft[];
+  before: readonly StepBefore[];
   /** The run whose exports it begins with; absent: the last run. */
   runId: string | undefined;
 }) {
@@ -133,7 +135,7 @@ function inputOf(value: string, json: () => string): StepTestInput {
 function givenTo(
   given: StepTestInput,
   run: Parameters<typeof samplesOf>[0] | undefined,
-  before: readonly StepDraft[],
+  before: readonly StepBefore[],
 ) {
   if (given.kind === 'event') return { test_event: given.name };
   const all = given.kind === 'run' ? stepsOf(run, before) : parsed(given.text);
@@ -143,14 +145,20 @@ function givenTo(
 
 function stepsOf(
   run: Parameters<typeof samplesOf>[0] | undefined,
-  before: readonly StepDraft[],
+  before: readonly StepBefore[],
 ): Record<string, unknown> {
   const samples = run === undefined ? new Map<string, unknown>() : samplesOf(run);
-  const names = ['trigger', ...before.map(({ namespace }) => namespace)].filter((name) => samples.has(name));
-  return Object.fromEntries(names.map((name) => [name, samples.get(name)]));
+  const steps: [string, unknown][] = [];
+  if (samples.has('trigger')) steps.push(['trigger', samples.get('trigger')]);
+  for (const { step, within } of before) {
+    const { namespace } = step;
+    if (within !== undefined) steps.push([namespace, sampleInBlock({ step, part: within }, run)]);
+    else if (samples.has(namespace)) steps.push([namespace, samples.get(namespace)]);
+  }
+  return Object.fromEntries(steps);
 }
 
-function jsonOf(run: Parameters<typeof samplesOf>[0] | undefined, before: readonly StepDraft[]): string {
+function jsonOf(run: Parameters<typeof samplesOf>[0] | undefined, before: readonly StepBefore[]): string {
   return run === undefined ? firstJson : JSON.stringify(stepsOf(run, before), null, 2);
 }
 

@@ -1,5 +1,6 @@
 import { Link } from 'wouter';
 import type { StepDefinition, TriggerDefinition } from '#sdk';
+import { blockName, ownFields } from '~/editing/blocks.ts';
 import { formatDuration } from './format.ts';
 import { JsonView } from './json-view.tsx';
 import { oneLine, shortened, visible } from './plain-text.ts';
@@ -38,15 +39,23 @@ function keyOf(component: string): string | undefined {
   return at === -1 ? component : component.slice(0, at);
 }
 
-export function StepMadeOf({ step: { code, component } }: { step: StepDefinition }) {
+export function StepMadeOf({ step: { code, component, block } }: { step: StepDefinition }) {
+  if (block !== undefined) return <span className="muted">{blockName(block)}</span>;
   if (code !== undefined || component === undefined) return <span className="muted">custom code</span>;
   const key = keyOf(component);
   const shown = <code className="break">{visible(shortened(component, 200))}</code>;
   return key === undefined ? shown : <Link href={`/registry/${encodeURIComponent(key)}`}>{shown}</Link>;
 }
 
+/** The fields of a block, without its name and the steps in it. */
+function fieldsOf({ namespace: _name, disabled: _disabled, ...step }: StepDefinition) {
+  return ownFields(step);
+}
+
 /** The values and the code that a step comes with. */
-export function StepContent({ step: { namespace, code, props = {} } }: { step: StepDefinition }) {
+export function StepContent({ step }: { step: StepDefinition }) {
+  const { namespace, code, block } = step;
+  const props = block === undefined ? (step.props ?? {}) : fieldsOf(step);
   return (
     <>
       {Object.keys(props).length > 0 && (
