@@ -63,6 +63,7 @@ describe('the endpoints of workflows', () => {
         ...{ kind: 'workflow', workflowId: 'p_1', ownerId: 'o_1', deploymentId: 'd_1' },
         ...{
           triggerId: 'hi_1',
+          flowControl: null,
           customResponse: true,
           auth: { type: 'static_bearer_token', token: 'the-token' },
         },
