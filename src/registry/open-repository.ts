@@ -71,19 +71,25 @@ export class OpenRepository {
     if (clone === undefined) await mkdir(kept, { recursive: true, mode: 0o700 });
     const { logger, walls } = options;
     const granted = clone === undefined ? [folder, kept] : [clone];
+    let open: OpenRepository;
     try {
       const reader = await GitReaderProcess.start(granted, {
         logger,
         ...(walls === undefined ? {} : { walls }),
       });
       const client = clone === undefined ? new GitClient({ dispatcher: options.dispatcher, url }) : undefined;
-      const open = new OpenRepository({ limits, reader, client, folder, kept, signal });
-      if (clone !== undefined) await open.ask({ type: 'open-clone', folder: clone });
-      return open;
+      open = new OpenRepository({ limits, reader, client, folder, kept, signal });
     } catch (error) {
       await rm(folder, { recursive: true, force: true });
       throw error;
     }
+    try {
+      if (clone !== undefined) await open.ask({ type: 'open-clone', folder: clone });
+    } catch (error) {
+      await open.close();
+      throw error;
+    }
+    return open;
   }
 
   private constructor(options: {

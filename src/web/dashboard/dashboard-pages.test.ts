@@ -11,6 +11,7 @@ beforeEach(async () => {
   folder = await createTempFolder('pages');
   await mkdir(join(folder.path, 'dashboard'));
   await mkdir(join(folder.path, 'sdk', 'src'), { recursive: true });
+  await mkdir(join(folder.path, 'examples'));
   await writeFile(join(folder.path, 'package-lock.json'), '{}');
 });
 afterEach(() => folder.remove());
