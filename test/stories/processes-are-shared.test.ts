@@ -166,7 +166,7 @@ forEachSharedService((fixture) => {
     const environment = { MILLRACE_URL: admin.url, MILLRACE_API_KEY: admin.key };
     const listed = await runCommand({ folder: folder.path, environment }, ['processes']);
     assert.match(listed.stdout, new RegExp(`^\\d+ +${me.username} +\\w+ +yes`, 'm'));
-    assert.match(listed.stdout, new RegExp(`^${apart.deployment_id} +Of the admin `, 'm'));
+    assert.match(listed.stdout, new RegExp(`^${apart.deployment_id} +flow +Of the admin `, 'm'));
     assert.match(listed.stdout, new RegExp(`^\\d+ +${theirs.id} `, 'm'));
     await admin.api('DELETE', `/v1/sources/${ofOurs}`);
     await admin.api('DELETE', `/v1/workflows/${workflow.id}`);

@@ -267,7 +267,7 @@ describe('a start', () => {
       assert.match(started, /^Millrace \d/);
       assert.match(started, /Data +.*\n +Store +SQLite.*\n +Sandbox +(?:kernel|seat belt): /);
       const key = (await readFile(join(dataFolder, 'api-key'), 'utf8')).trim();
-      const [, address = ''] = /is running at (http:\S+)\n.*\n.*API key.*:\n +\S+$/.exec(started) ?? [];
+      const [, address = ''] = /is running at (http:\S+)\n.*\n\n.*API key.*:\n +\S+$/.exec(started) ?? [];
       assert.ok(started.endsWith(key), started);
       for (const part of [address, key]) assert.equal(started.split(part).length, 2, part);
       assert.match(output, /\d\d:\d\d:\d\d service\.stopped\n/);
