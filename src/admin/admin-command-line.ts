@@ -33,8 +33,8 @@ type OptionName =
 export type Options = Partial<Record<OptionName, string>>;
 
 interface CommandWords {
-  /** What follows the command's name, as the help text shows it. */
-  argument?: { name: string; isRequired: boolean };
+  /** What follows the command's name, as the help text shows it. `unless`: the option that may take its place. */
+  argument?: { name: string; isRequired: boolean; unless?: string };
   /** An option and the placeholder of its value in the help text; '': it has no value, and is 'true' when it is given. */
   required: Partial<Record<OptionName, string>>;
   optional: Partial<Record<OptionName, string>>;
@@ -103,7 +103,11 @@ export function readAdminRequest(commands: AdminCommands, argv: readonly string[
     throw new UsageError(name === '' ? 'say what to do' : `there is no command ${JSON.stringify(name)}`);
   }
   if (command.argument?.isRequired === true && argument === undefined) {
-    throw new UsageError(`${name} needs ${command.argument.name}`);
+    const { unless } = command.argument;
+    if (unless === undefined || values[unless] === undefined)
+      throw new UsageError(
+        `${name} needs ${command.argument.name}${unless === undefined ? '' : ` or --${unless}`}`,
+      );
   }
   for (const option of Object.keys(options) as OptionName[]) {
     if (!(option in command.required) && !(option in command.optional)) {
@@ -130,6 +134,11 @@ function commandIn(
   return takesArgument ? { name, argument: words.at(-1) } : { name: words.join(' ') };
 }
 
+/** True when nothing can take the place of the argument. */
+function isNeeded({ isRequired, unless }: NonNullable<CommandWords['argument']>): boolean {
+  return isRequired && unless === undefined;
+}
+
 export function adminHelp(commands: AdminCommands): string {
   const entries = Object.entries(commands).map(([name, { argument, required, optional, summary }]) => {
     const needed = Object.entries(required).map(([option, value]) => ` --${option} ${value}`);
@@ -137,7 +146,7 @@ export function adminHelp(commands: AdminCommands): string {
       ([option, value]) => ` [--${option}${value === '' ? '' : ` ${value}`}]`,
     );
     const own =
-      argument === undefined ? '' : argument.isRequired ? ` ${argument.name}` : ` [${argument.name}]`;
+      argument === undefined ? '' : isNeeded(argument) ? ` ${argument.name}` : ` [${argument.name}]`;
     return `  ${name}${own}${needed.join('')}${possible.join('')}\n      ${summary}`;
   });
   return `Administration of a Millrace, directly on its store; settings as for the service.

@@ -50,7 +50,7 @@ const gitOptions = { git: '<url or path>', ref: '<ref>' };
 /** Commands about the packages that components come from. */
 export const registryCommands: AdminCommands = {
   'registry add': {
-    argument: { name: packageArgument, isRequired: false },
+    argument: { name: packageArgument, isRequired: true, unless: 'git' },
     required: {},
     optional: gitOptions,
     summary:
@@ -64,7 +64,6 @@ export const registryCommands: AdminCommands = {
           const read = await readRepository(registry, context, row.id);
           return { data: read, lines: repositoryLines(read) };
         }
-        if (argument === '') throw new UsageError(`registry add needs ${packageArgument} or --git`);
         const wanted = readPackageArgument(context.folder, argument);
         const added =
           'folder' in wanted
@@ -136,7 +135,7 @@ export const registryCommands: AdminCommands = {
       }),
   },
   'registry remove': {
-    argument: { name: packageArgument, isRequired: false },
+    argument: { name: packageArgument, isRequired: true, unless: 'git' },
     required: {},
     optional: gitOptions,
     summary:
@@ -152,7 +151,6 @@ export const registryCommands: AdminCommands = {
         await forgetRepository({ folder: repositoriesFolder(context) }, row.id);
         return { data: viewRepository(gone), lines: [`${named(gone)} was removed.`] };
       }
-      if (argument === '') throw new UsageError(`registry remove needs ${packageArgument} or --git`);
       const wanted = readPackageArgument(context.folder, argument);
       const [name, version] = 'folder' in wanted ? [wanted.folder, undefined] : [wanted.name, wanted.version];
       const removed = await removePackages(context, name, version);
