@@ -20,7 +20,7 @@ export function startPlainServer(): Promise<PlainServer> {
   return start('plain-server');
 }
 
-/** As little as streaming takes: what is posted is written at once to everybody who reads, in Millrace's message form. */
+/** As little as streaming takes: what is posted is written at once to all readers, in Millrace's message form. */
 export function startPlainStreams(): Promise<PlainServer> {
   return start('plain-streams');
 }

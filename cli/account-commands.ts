@@ -86,6 +86,8 @@ async function create(session: Session, options: CommandOptions, app = ''): Prom
   const name = textOption(options, 'name');
   const file = textOption(options, 'credentials');
   if (file === undefined && !session.questions.canAsk) {
+    // An app that does not exist is the first thing to correct.
+    await api.data<App>('GET', pathOf`/v1/apps/${app}`);
     throw usageError(
       'there is no terminal to ask for the credentials at',
       'Give them with --credentials FILE (- for standard input); `millrace accounts connect` gives a link for a browser.',

@@ -2,37 +2,41 @@
 
 const number = new Intl.NumberFormat('en');
 const byteUnits = ['bytes', 'KB', 'MB', 'GB', 'TB'];
-const timeUnits = [
-  { name: 'day', ms: 86_400_000 },
-  { name: 'hour', ms: 3_600_000 },
-  { name: 'minute', ms: 60_000 },
-  { name: 'second', ms: 1000 },
-];
-
 /** 2 GB, 1.5 MB; of 1024 each. */
 export function bytesText(bytes: number): string {
   const power = Math.min(byteUnits.length - 1, Math.floor(Math.log(Math.max(1, bytes)) / Math.log(1024)));
   return `${number.format(Math.round((bytes / 1024 ** power) * 10) / 10)} ${byteUnits[power]}`;
 }
 
-/** In the largest unit without a rest: 10 minutes, 90 seconds; of less than ten seconds the milliseconds too. */
+/**
+ * How long, in the two largest units: 340 ms, 1.5 s, 3 s, 2 min 5 s, 5 h 10 min, 2 d 6 h. The dashboard writes the same
+ * (`formatDuration`); a test compares them.
+ */
 export function durationText(ms: number): string {
-  if (ms === 0) return '0 seconds';
-  if (ms < 1000) return `${number.format(ms)} ms`;
-  if (ms < 10_000 && ms % 1000 !== 0) return `${(ms / 1000).toFixed(1)} seconds`;
-  const rounded = Math.round(ms / 1000) * 1000;
-  const { name, ms: unitMs } = timeUnits.find((unit) => rounded % unit.ms === 0) ?? {
-    name: 'second',
-    ms: 1000,
-  };
-  const count = rounded / unitMs;
-  return `${number.format(count)} ${count === 1 ? name : `${name}s`}`;
+  if (ms > 0 && ms < 1000) return `${Math.max(1, Math.floor(ms))} ms`;
+  if (ms < 9_950 && ms % 1000 !== 0) return `${Math.round(ms / 100) / 10} s`;
+  const seconds = Math.max(0, Math.round(ms / 1000));
+  if (seconds < 60) return `${seconds} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return twoUnits(minutes, 'min', seconds % 60, 's');
+  const hours = Math.floor(minutes / 60);
+  if (hours < 48) return twoUnits(hours, 'h', minutes % 60, 'min');
+  return twoUnits(Math.floor(hours / 24), 'd', hours % 24, 'h');
+}
+
+/** A share of a daily quota: in hours where others are in days, because 41 d of run time a day are no time of a day. */
+export function runTimeText(ms: number): string {
+  return ms < 3_600_000 ? durationText(ms) : `${number.format(Math.round(ms / 360_000) / 10)} h`;
+}
+
+function twoUnits(large: number, largeUnit: string, small: number, smallUnit: string): string {
+  return small === 0 ? `${large} ${largeUnit}` : `${large} ${largeUnit} ${small} ${smallUnit}`;
 }
 
 /** The text of a field whose name has a unit; undefined: it is no amount. */
 export function amountText(field: string, value: number): string | undefined {
   const perDay = /^daily_.*_quota$/.test(field) ? ' a day' : '';
-  if (/^daily_compute_time_/.test(field)) return durationText(value) + perDay;
+  if (/^daily_compute_time_/.test(field)) return runTimeText(value) + perDay;
   if (/^daily_/.test(field)) return number.format(value) + perDay;
   if (/(?:^|_)bytes$|^size$/.test(field)) return bytesText(value);
   if (/_seconds$/.test(field)) return durationText(value * 1000);

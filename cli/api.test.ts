@@ -47,7 +47,7 @@ describe('the API as commands use it', () => {
       told.push([reason, message.replace(server.url, 'URL'), code, hint?.slice(0, 20)]);
     }
     assert.deepEqual(told, [
-      ['busy', 'slower', 'actions_busy', 'Try again in 5 secon'],
+      ['busy', 'slower', 'actions_busy', 'Try again in 5 s.'],
       ['notAllowed', 'no', 'forbidden', '`millrace whoami` sa'],
       ['failed', 'URL redirects to https://elsewhere.example/', undefined, 'Log in with the addr'],
       ['failed', 'URL answered 502, but not as a Millrace does', undefined, 'Check the address: i'],

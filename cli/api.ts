@@ -1,15 +1,19 @@
+import { open, rename, rm } from 'node:fs/promises';
+import { pipeline } from 'node:stream/promises';
 import {
   type ApiRequest,
   type EventStream,
   Millrace,
   MillraceConnectionError,
   MillraceError,
+  type MillraceOptions,
   MillraceTimeoutError,
   type StreamOptions,
   pathOf as sdkPathOf,
 } from '#sdk';
 import { durationText } from './amounts.ts';
 import { CliError, type ExitReason, usageError } from './exit-codes.ts';
+import { whereToLook } from './where-to-look.ts';
 
 /** Any object of the API: the reference describes its fields, which are shown as they are. */
 export type ApiObject = { readonly [field: string]: unknown };
@@ -19,6 +23,8 @@ export type Parameters = Readonly<Record<string, unknown>>;
 
 /** Builds of components with many packages take minutes, and actions run for as long as they may. */
 const answerPatienceMs = 290_000;
+/** A large body over a slow connection. */
+const downloadPatienceMs = 12 * 3_600_000;
 const pageSize = 100;
 
 export interface Connection {
@@ -31,7 +37,8 @@ export interface Connection {
 
 interface Sent {
   query?: Parameters;
-  body?: Parameters;
+  /** Bytes are sent as they are, all else as JSON. */
+  body?: Parameters | Uint8Array;
   onHeaders?: (headers: Headers) => void;
 }
 
@@ -39,18 +46,20 @@ interface Sent {
 export class Api {
   readonly url: string;
   readonly #client: Millrace;
+  readonly #options: MillraceOptions;
   readonly #signal: AbortSignal;
 
   constructor({ url, apiKey, signal }: Connection) {
     this.url = url;
     this.#signal = signal;
-    this.#client = new Millrace({
+    this.#options = {
       url,
       ...(apiKey === '' ? {} : { apiKey }),
       timeoutMs: answerPatienceMs,
       // A user who waits at a terminal is told immediately what is wrong, and when to try again.
       retriesMax: 0,
-    });
+    };
+    this.#client = new Millrace(this.#options);
   }
 
   /** The whole body of the answer; `{}` where there is none. */
@@ -98,6 +107,36 @@ export class Api {
     return this.#told(() => this.#client.list<Item>(request, { signal: this.#signal }).take(limit));
   }
 
+  /**
+   * Writes the body of an answer to a file that only its owner reads, and returns the size in bytes. The body is not held in memory. The
+   * file is replaced only by a body that is complete.
+   */
+  async download(path: string, query: Parameters, file: string): Promise<number> {
+    const part = `${file}.part`;
+    const handle = await open(part, 'w', 0o600);
+    try {
+      const output = handle.createWriteStream();
+      const client = new Millrace({
+        ...this.#options,
+        timeoutMs: downloadPatienceMs,
+        fetch: async (url, init) => {
+          const response = await fetch(url, init);
+          if (!response.ok || response.body === null) return response;
+          await pipeline(response.body, output);
+          return new Response(null, { headers: response.headers });
+        },
+      });
+      await this.#told(() => client.request({ method: 'GET', path, query }, { signal: this.#signal }));
+      await rename(part, file);
+      return output.bytesWritten;
+    } catch (error) {
+      await rm(part, { force: true });
+      throw error;
+    } finally {
+      await handle.close();
+    }
+  }
+
   /** A live stream, which is opened when it is iterated; its failures become errors of `asCliError`. */
   stream<Data>(
     request: Pick<ApiRequest, 'path' | 'query'>,
@@ -137,6 +176,9 @@ export function isObject(value: unknown): value is ApiObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** Codes of connections that ended while they were in use. */
+const brokenOff: ReadonlySet<string> = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
+
 /** No answer came, or it broke off. */
 export function unreachable(url: string, error: unknown, interrupted: AbortSignal): CliError {
   if (interrupted.aborted) return new CliError('interrupted', 'interrupted', { cause: error });
@@ -144,7 +186,13 @@ export function unreachable(url: string, error: unknown, interrupted: AbortSigna
     return new CliError('unreachable', `${url} gave no answer within ${durationText(answerPatienceMs)}`, {
       cause: error,
     });
-  return new CliError('unreachable', `${url} cannot be reached: ${reasonIn(error)}`, {
+  const reason = reasonIn(error);
+  if (brokenOff.has(reason))
+    return new CliError('unreachable', `the connection to ${url} broke off before the answer was complete`, {
+      hint: 'The service may have done what was sent: look at it before you send that again. A push can be repeated.',
+      cause: error,
+    });
+  return new CliError('unreachable', `${url} cannot be reached: ${reason}`, {
     hint: 'Is the service running (npm start), and is this its URL? `millrace login` or MILLRACE_URL set another.',
     cause: error,
   });
@@ -171,7 +219,9 @@ function refusal(error: MillraceError, url: string): CliError {
     });
   }
   if (code === 'not_an_api_error') return notOurs(url, status);
-  return new CliError(reasonOf(status), message, { code, details, hint: hintFor(error) });
+  // What the service says is for programs, which set the header themselves.
+  const text = code === 'unauthorized' ? `${url} does not accept this API key` : message;
+  return new CliError(reasonOf(status), text, { code, details, hint: hintFor(error) });
 }
 
 function reasonOf(status: number): ExitReason {
@@ -181,13 +231,19 @@ function reasonOf(status: number): ExitReason {
   return 'failed';
 }
 
-function hintFor({ status, code, retryAfterMs }: MillraceError): string | undefined {
+const packageHint = 'Search for its name: `npm search WORDS`, or on the website of your npm registry.';
+
+function hintFor({ status, code, message, retryAfterMs }: MillraceError): string | undefined {
   if (code === 'account_in_use') return '--force deletes it all the same.';
   if (code === 'hook_failed') return 'When removing: --ignore-hook-errors removes it all the same.';
   if (code === 'user_key_required') return 'Log in with the API key of a user.';
-  if (status === 401) return 'Log in with a key that is valid: `millrace login`.';
+  if (status === 401)
+    return 'Log in with a valid one: `millrace login`. The first key is in the file api-key in the data folder.';
   if (status === 403)
     return '`millrace whoami` says who you are; an admin of the workspace can change your role.';
-  if (status === 404) return 'The `list` commands show the ids and names of what you can see.';
+  if (code === 'unknown_path')
+    return 'Check the URL of the login (`millrace whoami`) or MILLRACE_URL: it has no path, and the service is of the version of this program.';
+  if (code === 'package_not_found') return packageHint;
+  if (status === 404) return whereToLook(message);
   return retryAfterMs === undefined ? undefined : `Try again in ${durationText(retryAfterMs)}.`;
 }

@@ -10,9 +10,9 @@ import type { Session } from './session.ts';
 export interface PropQuestion {
   session: Session;
   api: Api;
-  /** sc_… or a key. */
+  /** Saved id (`sc_…`) or key of the component. */
   componentId: string;
-  /** Answers so far: what can be chosen may depend on them. */
+  /** Values of the earlier props: the options of this one may depend on them. */
   values: Readonly<Record<string, unknown>>;
   definition: ConfigurableProp;
 }
@@ -22,13 +22,13 @@ interface OptionPage {
   context: unknown;
 }
 
-/** What a choice of no option means. */
+/** Entries of the list that are not options: the next page, and typing a value. */
 const more = Symbol('more');
 const typed = Symbol('typed');
-/** Pages that a choice of several is made from. */
+/** Maximum pages of options that are loaded for a choice of several. */
 const pagesAtOnce = 5;
 
-/** Asks for one prop; undefined when the user leaves it out. */
+/** Asks for the value of one prop. Undefined when the user leaves it out. */
 export async function askForProp(question: PropQuestion): Promise<unknown> {
   const { session, api, definition } = question;
   const { type, description } = definition;
@@ -135,7 +135,7 @@ async function optionPage(
   return { choices: answer.options.map(choiceOf), context: answer.context };
 }
 
-/** The label is sent with the value, for components that need it. */
+/** Some components need the label of an option, so it is sent with the value. */
 function choiceOf(option: unknown): Choice<unknown> {
   if (!isObject(option) || !('value' in option)) return { label: textOf(option), value: option };
   const label = typeof option.label === 'string' ? option.label : textOf(option.value);

@@ -87,7 +87,10 @@ export function plain(
 }
 
 export function group(program: Command, name: string, summary: string): Command {
-  return program.command(name).description(summary);
+  return program
+    .command(name)
+    .description(summary)
+    .showHelpAfterError(`\`millrace ${name} --help\` lists its commands.`);
 }
 
 export function integer(min: number, max: number): (text: string) => number {

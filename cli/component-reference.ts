@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { SourceMap, type SourceMapPayload } from 'node:module';
 import { dirname, extname, resolve } from 'node:path';
-import { build, type Metafile } from 'esbuild';
+import type { BuildOptions, Metafile, Plugin } from 'esbuild';
 import type { Component, ConfigurableProp } from '#sdk';
 import type { Api } from './api.ts';
 import { pathOf } from './api.ts';
@@ -58,9 +58,15 @@ export interface LocalCode {
 
 /**
  * The code of a component in local files, as one text. A file that imports no other is sent unchanged; others are
- * bundled. npm packages stay imports: the service installs them.
+ * bundled. npm packages stay imports: the service installs them. `confinement`: for code that the caller did not name, which
+ * files it may import.
  */
-export async function readLocalCode(file: string): Promise<LocalCode> {
+export async function readLocalCode(file: string, confinement?: Plugin): Promise<LocalCode> {
+  const reading: Pick<BuildOptions, 'sourcemap' | 'plugins' | 'preserveSymlinks'> =
+    confinement === undefined
+      ? { sourcemap: 'external' }
+      : // No maps: esbuild would read the file that a comment of the code names.
+        { sourcemap: false, plugins: [confinement], preserveSymlinks: true };
   const wanted = {
     absWorkingDir: dirname(file),
     bundle: true,
@@ -74,8 +80,10 @@ export async function readLocalCode(file: string): Promise<LocalCode> {
     charset: 'utf8',
     logLevel: 'silent',
     metafile: true,
-    sourcemap: 'external',
+    ...reading,
   } as const;
+  // Few commands bundle, and the others start without it.
+  const { build } = await import('esbuild');
   try {
     const asModule = await build({ ...wanted, entryPoints: [file], format: 'esm' });
     const files = inputsOf(asModule.metafile, file);
@@ -91,7 +99,10 @@ export async function readLocalCode(file: string): Promise<LocalCode> {
       code,
       files,
       hash: createHash('sha256').update(code).digest('hex'),
-      map: isOne ? undefined : new SourceMap(JSON.parse(textOf('.map')) as SourceMapPayload),
+      map:
+        isOne || confinement !== undefined
+          ? undefined
+          : new SourceMap(JSON.parse(textOf('.map')) as SourceMapPayload),
       folder: dirname(file),
     };
   } catch (error) {

@@ -12,6 +12,7 @@ export type NamedKind =
   | 'app'
   | 'project'
   | 'template'
+  | 'data store'
   | 'workspace';
 
 /** Objects of one kind that a name is looked for among; in larger workspaces the id is needed. */
@@ -40,6 +41,7 @@ const kindsByOperand: Readonly<Record<string, readonly NamedKind[]>> = {
   app: ['app'],
   project: ['project'],
   template: ['template'],
+  'data-store': ['data store'],
   workspace: ['workspace'],
   emitter: ['source', 'workflow'],
   listener: ['webhook', 'workflow', 'source'],
@@ -63,17 +65,25 @@ export async function idOfNamed(
   if (prefixPattern.test(text) || kinds.includes('app')) return text;
   const lists = kinds
     .filter((kind) => kind !== 'project' && kind !== 'template')
-    .map((kind) => (kind === 'workspace' ? '`millrace whoami`' : `\`millrace ${kind}s list\``));
-  throw new CliError('notFound', `no ${kinds.join(' or ')} has the name ${JSON.stringify(text)}`, {
+    .map((kind) =>
+      kind === 'workspace' ? '`millrace whoami`' : `\`millrace ${kind.replace(' ', '-')}s list\``,
+    );
+  throw new CliError('notFound', `no ${inWords(kinds, 'or')} has the name ${JSON.stringify(text)}`, {
     hint: [
       ...(lists.length === 0
         ? []
-        : [`${lists.join(' and ')} show${lists.length === 1 ? 's' : ''} the names.`]),
+        : [`${inWords(lists, 'and')} show${lists.length === 1 ? 's' : ''} the names.`]),
+      ...(kinds.includes('template') ? ['The page Templates of the dashboard shows them.'] : []),
       ...(kinds.includes('workspace') || session.workspace !== undefined
         ? []
         : ['Names of a workspace need --workspace.']),
     ].join(' '),
   });
+}
+
+/** `a, b or c`. */
+function inWords(names: readonly string[], word: 'and' | 'or'): string {
+  return names.length < 2 ? names.join('') : `${names.slice(0, -1).join(', ')} ${word} ${names.at(-1)}`;
 }
 
 export function isId(text: string): boolean {
@@ -139,6 +149,8 @@ function listOf(
       return api.whole(pathOf`/v1/workspaces/${workspace}/projects`);
     case 'template':
       return api.list('/v1/templates', namesMax, { include: 'id,name' });
+    case 'data store':
+      return api.list(ownedPath(session, 'data_stores'), namesMax, { include: 'id,name' });
     case 'workspace':
       return api.whole('/v1/workspaces');
   }

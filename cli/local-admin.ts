@@ -2,8 +2,8 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { constants } from 'node:os';
 import { text } from 'node:stream/consumers';
-import { fileURLToPath } from 'node:url';
 import { hasConnection } from './connection.ts';
+import { adminProgram } from './installed-programs.ts';
 
 /**
  * Commands that work on the data folder itself, without the API: they have a program of their own, which is started with
@@ -16,11 +16,11 @@ export const localCommands: Readonly<Record<string, string>> = {
   key: 'API keys of any user: create, list, revoke',
   keys: 'the keys that seal credentials: status, rotate-master, rotate-data',
   backup: 'everything into one encrypted file, also while the service runs; --check reads such a file',
-  store: 'the embedded store: check reads all of it and says whether it is damaged',
+  store:
+    'check reads all of the embedded store and says whether it is damaged; migrate brings the tables to this version',
+  upgrade: 'another version of the npm package: says what it would do; --yes does it, --back goes back',
   restore: 'a backup into an empty instance on either store; --replace for one that is in use',
 };
-
-const adminFile = fileURLToPath(new URL('../src/admin.ts', import.meta.url));
 
 /**
  * True when a command line is for the data folder. The command `registry` is for it with `--local`, with a folder, or without a
@@ -46,7 +46,7 @@ export async function damageOfStore(
   folder: string,
   environment: Readonly<Record<string, string | undefined>>,
 ): Promise<string | undefined> {
-  const child = spawn(process.execPath, [adminFile, 'store', 'check', '--json'], {
+  const child = spawn(process.execPath, [adminProgram, 'store', 'check', '--json'], {
     stdio: ['ignore', 'ignore', 'pipe'],
     env: { ...environment, MILLRACE_DATA: folder, MILLRACE_DATABASE_URL: '' },
   });
@@ -66,7 +66,7 @@ export async function runLocal(
 ): Promise<number> {
   // What only this program understands would stop that one.
   const { MILLRACE_URL, MILLRACE_PROFILE, ...rest } = environment;
-  const child = spawn(process.execPath, [adminFile, ...words.filter((word) => word !== '--local')], {
+  const child = spawn(process.execPath, [adminProgram, ...words.filter((word) => word !== '--local')], {
     stdio: 'inherit',
     env: rest,
   });

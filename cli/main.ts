@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs';
 import { exitCodes } from './exit-codes.ts';
+import { installedVersion } from './installed-programs.ts';
 import { runCli } from './run-cli.ts';
 import { Terminal } from './terminal.ts';
 
@@ -28,14 +28,13 @@ for (const stream of [stdout, stderr]) {
   });
 }
 
-const manifest = readFileSync(new URL('../package.json', import.meta.url), 'utf8');
 process.exitCode = await runCli(process.argv.slice(2), {
   terminal: new Terminal({ stdin, stdout, stderr }, env),
   environment: env,
   // npm changes to the project's folder, and keeps the original one in INIT_CWD.
   folder: (env.npm_lifecycle_event === 'millrace' ? env.INIT_CWD : undefined) ?? process.cwd(),
   interrupted: interruption.signal,
-  version: (JSON.parse(manifest) as { version: string }).version,
+  version: installedVersion,
 });
 // Input that was read once keeps the process alive.
 stdin.unref?.();

@@ -9,9 +9,9 @@ import {
   type LocalCode,
   readReference,
 } from './component-reference.ts';
-import { CliError } from './exit-codes.ts';
+import { CliError, usageError } from './exit-codes.ts';
 import { fillProps } from './fill-props.ts';
-import { readGivenProps } from './prop-values.ts';
+import { readGivenProps, readJsonArgument } from './prop-values.ts';
 import type { Session } from './session.ts';
 
 /** Options of commands that make a source. */
@@ -20,6 +20,26 @@ export function givenProps(session: Session, options: CommandOptions) {
     ...(Array.isArray(options.prop) ? { prop: options.prop as string[] } : {}),
     ...(typeof options.props === 'string' ? { props: options.props } : {}),
   });
+}
+
+/** How many runs of a source there may be, and when they may begin; what is not given stays as it is. */
+export async function runLimits(
+  session: Session,
+  options: CommandOptions,
+): Promise<{ concurrency?: number; flow_control?: unknown }> {
+  const concurrency = textOption(options, 'concurrency');
+  const flowControl = textOption(options, 'flowControl');
+  return {
+    ...(concurrency === undefined ? {} : { concurrency: wholeNumber(concurrency, '--concurrency') }),
+    ...(flowControl === undefined
+      ? {}
+      : { flow_control: await readJsonArgument(session, flowControl, '--flow-control') }),
+  };
+}
+
+function wholeNumber(text: string, option: string): number {
+  if (!/^\d{1,9}$/.test(text)) throw usageError(`${option}: ${text}, expected a whole number`);
+  return Number(text);
 }
 
 export interface MadeSource {
@@ -48,6 +68,7 @@ export async function makeSource(
       ...(component.id.startsWith('sc_') ? { component_id: component.id } : { key: component.id }),
       name: textOption(options, 'name') ?? fileName(reference, component),
       configured_props: values,
+      ...(await runLimits(session, options)),
     },
   });
   session.terminal.endStatus();

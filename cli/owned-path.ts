@@ -1,10 +1,10 @@
 import { pathOf } from './api.ts';
 import type { Session } from './session.ts';
 
-/** Where the API lists what the workspace of a session has, or the caller where it has none. */
+/** The path of a list: of the workspace of the session, or of the caller if the session has no workspace. */
 export function ownedPath(
   { workspace }: Pick<Session, 'workspace'>,
-  what: 'sources' | 'workflows' | 'webhooks' | 'subscriptions' | 'dead_letters',
+  what: 'sources' | 'workflows' | 'webhooks' | 'subscriptions' | 'dead_letters' | 'data_stores',
 ): string {
   if (workspace === undefined) return pathOf`/v1/users/me/${what}`;
   return what === 'sources'

@@ -31,12 +31,16 @@ async function show(session: Session): Promise<void> {
       column('OWNER', ownerOf),
       column('STATE', 'state'),
       column('SHARED', ({ shared }) => (shared ? 'yes' : 'no')),
+      column('WITH ACCOUNTS OF', ({ trust_domain: [, ...others] }) => others.join(', ')),
       column('DEPLOYMENTS', ({ deployment_count: count, deployment_ids: [first] }) =>
         count === 1 ? (names.get(first ?? '') ?? first) : count,
       ),
       column('CALLS', 'calls'),
       column('MEMORY', ({ memory_bytes: bytes }) => (bytes === null ? '' : bytesText(bytes))),
       timeColumn('STARTED', 'started_at'),
+      column('LAST BLAME', ({ last_blame: blame }) =>
+        blame === null ? '' : `${names.get(blame.deployment_id) ?? blame.deployment_id}: ${blame.reason}`,
+      ),
     ],
     'No process of user code is alive now. The next call starts one.',
   );

@@ -36,7 +36,7 @@ export function registryCommands(program: Command, sessionOptions: GetSessionOpt
   leaf(
     registry,
     'add [package]',
-    'the components of an npm package, or all versions in the history of a Git repository, for everybody',
+    'the components of an npm package, or all versions in the history of a Git repository, for all users',
     sessionOptions,
     add,
   )
@@ -85,7 +85,7 @@ interface WantedRepository {
 
 /** The repository that a command line names, by `--git` or by its URL. */
 function repositoryIn(session: Session, options: CommandOptions, text: string): WantedRepository | undefined {
-  const git = textOption(options, 'git') ?? (/^https:\/\//i.test(text) ? text : undefined);
+  const git = textOption(options, 'git') ?? (/^(?:https:\/\/|repo_)/i.test(text) ? text : undefined);
   const ref = textOption(options, 'ref');
   if (git === undefined) {
     if (ref !== undefined) throw usageError('--ref is for a Git repository', 'Give its URL with --git.');
@@ -96,14 +96,14 @@ function repositoryIn(session: Session, options: CommandOptions, text: string): 
       `${text} and --git ${git} are two things`,
       'Give a package, or --git with a repository.',
     );
-  const isUrl = /^[a-z][a-z+.-]*:/i.test(git) || /^[^/\\.]+@/.test(git);
+  const isUrl = /^[a-z][a-z+.-]*:/i.test(git) || /^[^/\\.]+@/.test(git) || git.startsWith('repo_');
   const url = isUrl ? git.replace(/(?<=[^/])\/+$/, '') : resolve(session.folder, git);
   return { url, ref };
 }
 
 function needed(text: string): string {
   if (text === '')
-    throw usageError('there is no package', 'Give an npm package, or --git with a repository.');
+    throw usageError('no package was given', 'Give an npm package, or --git with a repository.');
   return text;
 }
 
@@ -113,10 +113,24 @@ async function add(session: Session, options: CommandOptions, text = ''): Promis
     return showPackage(session, await addPackage(session, ...nameAndVersion(needed(text))));
   const api = await session.api();
   const { url, ref } = wanted;
+  const before = await api.list<RegistryRepository>('/v1/registry/repositories', listedMax);
   const added = await api.data<RegistryRepository>('POST', '/v1/registry/repositories', {
     body: { url, ...(ref === undefined ? {} : { ref }) },
   });
-  showRepository(session, await untilRead(session, api, added));
+  const read = await untilRead(session, api, added);
+  if (read.state !== 'failing') return showRepository(session, read);
+  const isNew = before.every(({ id }) => id !== read.id);
+  // What could never be read is of no use, and would fail with every update.
+  if (isNew) await api.call('DELETE', pathOf`/v1/registry/repositories/${read.id}`);
+  throw new CliError('failed', failureOf(read), {
+    hint: isNew
+      ? 'It was not added.'
+      : `It stays in the registry as it was read last; millrace registry remove ${read.id} removes it.`,
+  });
+}
+
+function failureOf({ error }: RegistryRepository): string {
+  return error?.message ?? 'the repository could not be read';
 }
 
 /** Takes as long as npm and the reading of all components do. */
@@ -142,8 +156,6 @@ async function untilRead(session: Session, api: Api, begun: RegistryRepository):
     now = await api.data<RegistryRepository>('GET', pathOf`/v1/registry/repositories/${now.id}`);
   }
   session.terminal.endStatus();
-  if (now.state === 'failing')
-    throw new CliError('failed', now.error?.message ?? 'the repository could not be read');
   return now;
 }
 
@@ -170,7 +182,9 @@ function showPackage(session: Session, added: RegistryPackage): void {
     return;
   }
   const { name, version, keys, problems } = added;
-  session.terminal.note(`${name}@${version}: ${keys.length} components, ${problems.length} files left out.`);
+  session.terminal.note(
+    `${name}@${version}: ${counted(keys.length, 'component')}, ${counted(problems.length, 'file')} left out.`,
+  );
   showList(
     session,
     keys,
@@ -187,7 +201,7 @@ function showRepository(session: Session, repository: RegistryRepository): void 
   }
   const { components, versions, commits, problems } = repository;
   session.terminal.print(
-    `${named(repository)}: ${components} components, ${versions} versions in ${commits} commits, ${problems.length} files left out.`,
+    `${named(repository)}: ${counted(components, 'component')}, ${counted(versions, 'version')} in ${counted(commits, 'commit')}, ${counted(problems.length, 'file')} left out.`,
   );
   showProblems(session, problems);
 }
@@ -196,8 +210,20 @@ function showProblems(session: Session, problems: readonly { path: string; messa
   for (const { path, message } of problems.slice(0, 20)) session.terminal.note(`  ${path}: ${message}`);
 }
 
+function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`;
+}
+
 function named({ url, ref }: { url: string; ref: string }): string {
   return ref === '' ? url : `${url} at ${ref}`;
+}
+
+/** Most messages begin with the URL already. */
+function withName(repository: RegistryRepository, message: string): string {
+  const { url, ref, id } = repository;
+  return message.startsWith(url)
+    ? `${id}${ref === '' ? '' : ` at ${ref}`}: ${message}`
+    : `${named(repository)}: ${message}`;
 }
 
 interface ListedRow {
@@ -258,7 +284,7 @@ async function list(session: Session, options: CommandOptions): Promise<void> {
     'No packages yet. `millrace registry add PACKAGE` adds one.',
   );
   for (const one of repositories.filter(({ state }) => state === 'failing'))
-    session.terminal.problem(`${named(one)}: ${one.error?.message ?? 'the last update failed'}`);
+    session.terminal.problem(withName(one, failureOf(one)));
 }
 
 async function update(session: Session, options: CommandOptions, text = ''): Promise<void> {
@@ -273,12 +299,16 @@ async function update(session: Session, options: CommandOptions, text = ''): Pro
     } catch (error) {
       if (!(error instanceof CliError) || error.reason !== 'failed') throw error;
       failed.push(name);
-      session.terminal.problem(`${name}: ${error.message}`);
+      session.terminal.problem(error.message.startsWith(name) ? error.message : `${name}: ${error.message}`);
     }
   };
   const all = await api.list<RegistryPackage>('/v1/registry/packages', listedMax);
   const packages = wanted === undefined ? all : [];
   const npm = new Set(packages.filter(({ kind }) => kind === 'npm').map(({ name }) => name));
+  if (wanted === undefined && text !== '' && all.every(({ name }) => name !== nameAndVersion(text)[0]))
+    throw new CliError('notFound', `the registry has no package ${JSON.stringify(text)}`, {
+      hint: '`millrace registry list` shows its packages; `millrace registry add PACKAGE` adds one.',
+    });
   const names = wanted !== undefined ? [] : text === '' ? [...npm] : [nameAndVersion(text)[0]];
   for (const [at, name] of names.entries()) {
     session.terminal.status(`${at + 1} of ${names.length}: ${name} …`);
@@ -305,9 +335,10 @@ async function update(session: Session, options: CommandOptions, text = ''): Pro
         pathOf`/v1/registry/repositories/${one.id}/update`,
       );
       const now = await untilRead(session, api, begun);
+      if (now.state === 'failing') throw new CliError('failed', withName(now, failureOf(now)));
       const isNew = now.commit !== one.commit;
       session.terminal.note(
-        `${named(now)}: ${isNew ? `${now.versions - one.versions} new versions, ${now.components} components` : 'no new commits'}`,
+        `${named(now)}: ${isNew ? `${counted(now.versions - one.versions, 'new version')}, ${counted(now.components, 'component')}` : 'no new commits'}`,
       );
       return now;
     });
@@ -322,7 +353,9 @@ async function update(session: Session, options: CommandOptions, text = ''): Pro
 /** Those with this URL, and with this ref where one is given. */
 async function findRepositories(api: Api, { url, ref }: WantedRepository): Promise<RegistryRepository[]> {
   const all = await api.list<RegistryRepository>('/v1/registry/repositories', listedMax);
-  const found = all.filter((one) => one.url === url && (ref === undefined || one.ref === ref));
+  const found = all.filter(
+    (one) => one.id === url || (one.url === url && (ref === undefined || one.ref === ref)),
+  );
   if (found.length === 0) {
     const shown = named({ url, ref: ref ?? '' });
     throw new CliError('notFound', `the registry has no repository ${shown}`);
@@ -340,7 +373,10 @@ async function remove(session: Session, options: CommandOptions, text = ''): Pro
   }
   const found = await findRepositories(api, wanted);
   if (found.length > 1)
-    throw usageError(`there are ${found.length} repositories with this URL`, 'Say which with --ref.');
+    throw usageError(
+      `there are ${found.length} repositories with this URL: ${found.map(({ id, ref }) => `${id} (${ref === '' ? 'the default branch' : ref})`).join(', ')}`,
+      'Give the id of one instead of its URL.',
+    );
   for (const one of found) {
     await api.call('DELETE', pathOf`/v1/registry/repositories/${one.id}`);
     showDone(session, `Removed ${named(one)}.`);

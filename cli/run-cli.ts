@@ -1,5 +1,5 @@
-import { CommanderError } from 'commander';
-import { CliError, exitCodes } from './exit-codes.ts';
+import { type Command, CommanderError } from 'commander';
+import { CliError, exitCodes, usageError } from './exit-codes.ts';
 import { isLocal, runLocal } from './local-admin.ts';
 import { everyCommand, makeProgram } from './program.ts';
 import type { SessionOptions } from './session.ts';
@@ -17,6 +17,7 @@ export async function runCli(words: readonly string[], options: SessionOptions):
         writeErr: (text) => stderr.write(visibleLines(text)),
       });
     }
+    refuseUnknownTopic(program, words);
     if (words.length === 0) stdout.write(program.helpInformation());
     else await program.parseAsync(words, { from: 'user' });
     return exitCodes.ok.code;
@@ -25,6 +26,13 @@ export async function runCli(words: readonly string[], options: SessionOptions):
   } finally {
     options.terminal.endStatus();
   }
+}
+
+/** `millrace help x`: for an unknown command commander prints the help of the whole program, without a word about `x`. */
+function refuseUnknownTopic(program: Command, [first, topic]: readonly string[]): void {
+  if (first !== 'help' || topic === undefined || topic.startsWith('-')) return;
+  if (topic === 'help' || program.commands.some((command) => command.name() === topic)) return;
+  throw usageError(`there is no command ${JSON.stringify(topic)}`, '`millrace help` lists the commands.');
 }
 
 function fail(error: unknown, words: readonly string[], { terminal }: SessionOptions): number {

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Command } from 'commander';
-import type { Replay, Run, RunDetail, RunStep, RunsAnswer, WorkflowQueue } from '#sdk';
+import type { Replay, Run, RunDetail, RunStep, RunsAnswer } from '#sdk';
 import { durationText } from './amounts.ts';
 import { type Api, pathOf } from './api.ts';
 import {
@@ -18,6 +18,7 @@ import { idOfNamed } from './find-by-name.ts';
 import { readJsonArgument } from './prop-values.ts';
 import type { Session } from './session.ts';
 import { column, idColumn, showDone, showList, showOne, timeColumn } from './show.ts';
+import { showQueue } from './show-queue.ts';
 
 const pollMs = 500;
 
@@ -153,7 +154,7 @@ async function list(session: Session, options: CommandOptions, workflow = ''): P
       column('BY', startedBy),
       timeColumn('STARTED (UTC)', 'started_at'),
       column('TOOK', durationOf),
-      column('REASON', ({ error, reason }) => error?.msg ?? reason),
+      column('REASON', ({ error, reason, wait_reason: wait }) => error?.msg ?? wait ?? reason),
     ],
     'No runs yet. `millrace invoke WORKFLOW` starts one, where it has an HTTP trigger.',
   );
@@ -171,33 +172,30 @@ function startedBy({ source_type: type, replay_of: first, emitter_id: emitter }:
 }
 
 async function queue(session: Session, _options: CommandOptions, workflow = ''): Promise<void> {
-  const found = await (await session.api()).data<WorkflowQueue>(
-    'GET',
-    pathOf`/v1/workflows/${workflow}/queue`,
-  );
-  if (session.isJson) return session.terminal.printJson(found);
-  const { waiting_keys, keys_under_way: _, totals, ...counts } = found;
-  await showOne(session, { ...counts, ...totals });
-  if (waiting_keys.length === 0) return;
-  session.terminal.print('');
-  showList<WorkflowQueue['waiting_keys'][number]>(
-    session,
-    waiting_keys,
-    [
-      column('KEY', 'key'),
-      column('WAITING', 'waiting'),
-      column('UNDER WAY', 'under_way'),
-      column('REASON', 'reason'),
-    ],
-    '',
-  );
+  await showQueue(session, pathOf`/v1/workflows/${workflow}/queue`);
 }
 
 async function describe(session: Session, _options: CommandOptions, id = ''): Promise<void> {
   const run = await (await session.api()).data<RunDetail>('GET', pathOf`/v1/runs/${id}`);
   if (session.isJson) return session.terminal.printJson(run);
-  const { steps, sends, ...fields } = run;
+  const { steps, sends, waits, ...fields } = run;
   await showOne(session, fields);
+  if (waits.length > 0) {
+    session.terminal.print('');
+    const place = ({ namespace, iteration }: RunDetail['waits'][number]) =>
+      iteration === '' ? namespace : `${namespace} [${iteration}]`;
+    showList<RunDetail['waits'][number]>(
+      session,
+      waits,
+      [
+        column('WAITS', place),
+        column('FOR', 'kind'),
+        timeColumn('UNTIL (UTC)', 'until'),
+        column('RESUME', 'resume_url'),
+      ],
+      '',
+    );
+  }
   for (const step of steps) {
     session.terminal.print('');
     const { namespace, state, id: stepId, input, exports, logs, error } = step;
@@ -205,6 +203,8 @@ async function describe(session: Session, _options: CommandOptions, id = ''): Pr
     session.terminal.printFields([
       ['step', namespace],
       ['id', stepId],
+      ...(step.iteration === '' ? [] : [['iteration', step.iteration] as const]),
+      ...(step.attempt === '' ? [] : [['attempt', step.attempt] as const]),
       ['state', state],
       ['try', step.try],
       ['took', took],
@@ -316,9 +316,10 @@ function bar(done: number, total: number): string {
   return `[${'#'.repeat(filled)}${'.'.repeat(width - filled)}]`;
 }
 
-export function durationOf({ started_at, ended_at }: Pick<Run, 'started_at' | 'ended_at'>): string {
+function durationOf({ started_at, ended_at }: Pick<Run, 'started_at' | 'ended_at'>): string {
   const [start, end] = [Date.parse(String(started_at)), Date.parse(String(ended_at))];
-  return Number.isNaN(start) || Number.isNaN(end) ? '-' : durationText(end - start);
+  if (Number.isNaN(start) || Number.isNaN(end)) return '-';
+  return end === start ? '< 1 ms' : durationText(end - start);
 }
 
 function lineOf({ level, message }: RunStep['logs'][number]): string {

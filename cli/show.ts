@@ -27,6 +27,13 @@ export function healthColumn(): ShownColumn<{ health: Health }> {
   return column('HEALTH', ({ health }) => health.state);
 }
 
+/** Why it is in a state that needs attention. */
+export function reasonColumn(): ShownColumn<{ health: Health }> {
+  return column('REASON', ({ health: { state, reason } }) =>
+    state === 'failing' || state === 'waiting' || state === 'disabled' ? reason : null,
+  );
+}
+
 /** State, since when and why, on one line. */
 function healthText({ state, reason, since, failures }: Health): string {
   return [

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { Component, Source, SourceTick } from '#sdk';
-import { pathOf } from './api.ts';
+import { type Api, pathOf } from './api.ts';
 import {
   addLimit,
   addProps,
@@ -15,15 +15,16 @@ import { knowComponent, readReference } from './component-reference.ts';
 import { usageError } from './exit-codes.ts';
 import { readGivenProp } from './fill-props.ts';
 import { healthList } from './list-command.ts';
-import { endpointOf, givenProps, makeSource } from './make-source.ts';
+import { endpointOf, givenProps, makeSource, runLimits } from './make-source.ts';
 import { ownedPath } from './owned-path.ts';
 import type { Session } from './session.ts';
 import { column, healthColumn, idColumn, showDone, showList, showOne, timeColumn } from './show.ts';
+import { showQueue } from './show-queue.ts';
 
 export function sourceCommands(program: Command, sessionOptions: GetSessionOptions): void {
   const deploying =
     'deploy a component as a source: a file, a key of the registry, or a URL; asks for its props';
-  addProps(leaf(program, 'deploy <component>', deploying, sessionOptions, create)).option(
+  addRunLimits(addProps(leaf(program, 'deploy <component>', deploying, sessionOptions, create))).option(
     '--name <name>',
     'name of the source',
   );
@@ -50,16 +51,17 @@ export function sourceCommands(program: Command, sessionOptions: GetSessionOptio
     async (session, _options, id = '') =>
       await showOne(session, await (await session.api()).data('GET', pathOf`/v1/sources/${id}`)),
   );
-  addProps(leaf(sources, 'create <component>', 'the same as deploy', sessionOptions, create)).option(
-    '--name <name>',
-    'name of the source',
-  );
-  leaf(
-    sources,
-    'update <source>',
-    'change code, props, name or activity; what is not given stays',
-    sessionOptions,
-    update,
+  addRunLimits(
+    addProps(leaf(sources, 'create <component>', 'the same as deploy', sessionOptions, create)),
+  ).option('--name <name>', 'name of the source');
+  addRunLimits(
+    leaf(
+      sources,
+      'update <source>',
+      'change code, props, name, limits or activity; what is not given stays',
+      sessionOptions,
+      update,
+    ),
   )
     .option('--code <component>', 'other code: a file, a key, or a URL')
     .option(
@@ -78,6 +80,13 @@ export function sourceCommands(program: Command, sessionOptions: GetSessionOptio
     sessionOptions,
     remove,
   ).option('--ignore-hook-errors', 'also when its deactivate hook fails');
+  leaf(
+    sources,
+    'queue <source>',
+    'what waits under flow control, by key, and why',
+    sessionOptions,
+    async (session, _options, id = '') => showQueue(session, pathOf`/v1/sources/${id}/queue`),
+  );
   addLimit(
     leaf(
       sources,
@@ -90,14 +99,49 @@ export function sourceCommands(program: Command, sessionOptions: GetSessionOptio
   );
 }
 
+function addRunLimits(command: Command): Command {
+  return command
+    .option('--concurrency <n>', 'maximum of its runs at the same time, 1 to 100; 1 keeps their order')
+    .option(
+      '--flow-control <json>',
+      'when its runs may begin, as JSON or @FILE (@- for standard input); null: at once',
+    );
+}
+/** Older sources of the same name that a deployment looks for. */
+const olderMax = 100;
+
 async function create(session: Session, options: CommandOptions, component = ''): Promise<void> {
-  const { source } = await makeSource(session, await session.api(), component, options);
+  const api = await session.api();
+  const { source, local } = await makeSource(session, api, component, options);
   if (session.isJson) return session.terminal.printJson(source);
   const endpoint = endpointOf(source);
   session.terminal.print(
     [String(source.id), String(source.name), ...(endpoint === undefined ? [] : [endpoint])].join('  '),
   );
   session.terminal.note(`Follow it: millrace events ${String(source.id)} -f`);
+  if (local !== undefined) await tellOfOlder(session, api, { source, file: component });
+}
+
+/** A changed file that is deployed again is another source: the one that was deployed before keeps its code, whatever version both have. */
+async function tellOfOlder(
+  session: Session,
+  api: Api,
+  { source, file }: { source: Source; file: string },
+): Promise<void> {
+  // Where the caller gives no name, the service numbers it: orders, orders-2.
+  const name = source.name.replace(/-\d+$/, '');
+  const found = await api.list<Pick<Source, 'id' | 'name'>>(ownedPath(session, 'sources'), olderMax, {
+    include: 'id,name',
+    q: name,
+  });
+  const older = found.filter((one) => one.id !== source.id && one.name.replace(/-\d+$/, '') === name);
+  const [newest] = older;
+  if (newest === undefined) return;
+  const others = older.length === 1 ? 'keeps its code' : `and ${older.length - 1} more keep their code`;
+  session.terminal.note(
+    `This is another source: ${newest.id} (${newest.name}) ${others}. To change one in place: ` +
+      `millrace sources update ${newest.id} --code ${/^[\w./-]+$/.test(file) ? file : JSON.stringify(file)}`,
+  );
 }
 
 async function update(session: Session, options: CommandOptions, id = ''): Promise<void> {
@@ -132,10 +176,14 @@ async function update(session: Session, options: CommandOptions, id = ''): Promi
       ? {}
       : { configured_props: { ...before.configured_props, ...changes } }),
     name: textOption(options, 'name'),
+    ...(await runLimits(session, options)),
   };
   const isToggled = options.active === true || options.inactive === true;
   if (!isToggled && Object.values(body).every((value) => value === undefined)) {
-    throw usageError('nothing to change', 'Give --name, --code, --prop, --props, --active or --inactive.');
+    throw usageError(
+      'nothing to change',
+      'Give --name, --code, --prop, --props, --concurrency, --flow-control, --active or --inactive.',
+    );
   }
   session.terminal.status('Changing the source …');
   const source = await api.data<Source>('PUT', pathOf`/v1/sources/${id}`, {

@@ -11,11 +11,7 @@ export async function unsetVariables(
   workflow: Pick<Workflow, 'steps'>,
   projectId: string | undefined,
 ): Promise<string[]> {
-  const names = new Set(
-    workflow.steps.flatMap(({ params_json: given, configured_props_json: props, code_raw: code }) =>
-      [...[given, props, code].join(' ').matchAll(read)].map(([, name = '']) => name),
-    ),
-  );
+  const names = variablesRead(workflow);
   if (names.size === 0) return [];
   const api = await session.api();
   const scopes = [
@@ -25,4 +21,13 @@ export async function unsetVariables(
   for (const scope of scopes)
     for (const { name } of await api.list<Variable>('/v1/variables', variablesMax, scope)) names.delete(name);
   return [...names].toSorted();
+}
+
+/** The variables that the code and the props of a workflow read without another value for them. */
+export function variablesRead({ steps }: Pick<Workflow, 'steps'>): Set<string> {
+  return new Set(
+    steps.flatMap(({ params_json: given, configured_props_json: props, code_raw: code }) =>
+      [...[given, props, code].join(' ').matchAll(read)].map(([, name = '']) => name),
+    ),
+  );
 }

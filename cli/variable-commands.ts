@@ -132,15 +132,28 @@ async function importFile(session: Session, options: CommandOptions, file = ''):
       value,
       ...(known.has(name) ? {} : { secret: options.plain !== true }),
     }));
-    const request = { body: { ...scope, variables } };
-    const { data } = await api
-      .call<{ data: Variable[] }>('PUT', '/v1/variables', request)
-      .catch((error: unknown) => throwWithLine(error, file, batch));
+    const data = await setInBatches(api, scope, variables).catch((error: unknown) =>
+      throwWithLine(error, file, batch),
+    );
     done.push(...data);
   }
   for (const remark of remarks) session.terminal.note(`${file}: ${remark}`);
   const count = done.length === 1 ? '1 variable' : `${done.length} variables`;
   showDone(session, `Set ${count}. The next run of a workflow finds them.`, done);
+}
+
+/** Sets variables, as many requests as they take. */
+export async function setInBatches(
+  api: Api,
+  scope: Parameters,
+  variables: readonly { name: string; value: string; secret?: boolean }[],
+): Promise<Variable[]> {
+  const done: Variable[] = [];
+  for (let at = 0; at < variables.length; at += batchSize) {
+    const body = { ...scope, variables: variables.slice(at, at + batchSize) };
+    done.push(...(await api.call<{ data: Variable[] }>('PUT', '/v1/variables', { body })).data);
+  }
+  return done;
 }
 
 /** The API names a variable by its place in the request; the author of the file knows its line. */

@@ -1,7 +1,8 @@
-import { existsSync, statSync } from 'node:fs';
+import { existsSync, realpathSync, statSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Command } from 'commander';
+import type { Instance } from '#sdk';
 import { Api, isObject } from './api.ts';
 import { type GetSessionOptions, leaf } from './command-kit.ts';
 import { CliError } from './exit-codes.ts';
@@ -21,6 +22,8 @@ interface Check {
 }
 
 type Result = Pick<Check, 'state' | 'detail'>;
+
+const needsKey: Result = { state: 'skipped', detail: 'not checked without a valid API key' };
 
 export function verifyCommand(program: Command, options: GetSessionOptions): void {
   leaf(
@@ -59,11 +62,15 @@ async function verify(session: Session): Promise<void> {
       const user = await api.data('GET', '/v1/users/me');
       return { state: 'ok', detail: `of ${String(user.username)}` };
     });
-    await check('sandbox level', () => checkSandboxLevel(api));
-    await check('sandbox', () => checkSandbox(session, api));
+    const isKnown = checks.at(-1)?.state === 'ok';
+    const withKey = <Answer>(work: () => Promise<Answer>) => (isKnown ? work() : Promise.resolve(needsKey));
+    await check('sandbox level', () => withKey(() => checkSandboxLevel(api)));
+    await check('sandbox', () => withKey(() => checkSandbox(session, api)));
+    await check('files', () => withKey(() => checkFiles(api)));
   }
-  await check('data folder', async () => checkFolder(session, url));
-  await check('database', async () => checkDatabase(session, url));
+  const folder = await findFolder(session, api);
+  await check('data folder', async () => checkFolder(folder));
+  await check('database', async () => checkDatabase(session, folder));
   showList(
     session,
     checks,
@@ -174,39 +181,95 @@ async function checkSandbox(session: Session, api: Api): Promise<readonly Check[
 
 async function checkSandboxLevel(api: Api): Promise<Result> {
   const { sandbox } = (await api.call('GET', '/readyz')) as {
-    sandbox?: { level: string; reason: string | null };
+    sandbox?: { level: string; reason: string | null; cgroups_reason: string | null };
   };
   if (sandbox === undefined) return { state: 'skipped', detail: 'only the admin of the instance is told' };
-  const { level, reason } = sandbox;
-  if (level === 'kernel') return { state: 'ok', detail: 'kernel: walls around every process of user code' };
+  const { level, reason, cgroups_reason: cgroupsReason } = sandbox;
+  const cgroups = cgroupsReason === null ? 'one for each process' : `not delegated (${cgroupsReason})`;
+  if (level === 'kernel')
+    return { state: 'ok', detail: `kernel: walls around every process of user code; cgroups: ${cgroups}` };
   const detail = reason === null ? level : `${level}, no kernel level: ${reason}`;
-  return { state: 'warning', detail: `${detail}; only people you trust may deploy code` };
+  return {
+    state: 'warning',
+    detail: `${detail}; only people you trust may deploy code; cgroups: ${cgroups}`,
+  };
 }
 
-/** The folder; otherwise why it cannot be looked at. */
-function localFolder(session: Session, url: string): string | Result {
-  const { hostname } = new URL(url);
-  const isLocal = hostname === 'localhost' || hostname === '[::1]' || hostname.startsWith('127.');
-  const folder = session.path(session.environment.MILLRACE_DATA || '.millrace');
-  if (!isLocal) return { state: 'skipped', detail: 'the service is on another machine' };
-  if (!existsSync(folder))
-    return { state: 'skipped', detail: `no ${folder}; MILLRACE_DATA says where it is` };
-  return folder;
+/** The service tries the bucket every minute, and after a failure. */
+async function checkFiles(api: Api): Promise<Result> {
+  const { sandbox, file_bucket: found } = (await api.call('GET', '/readyz')) as {
+    sandbox?: unknown;
+    file_bucket?: { bucket: string; state: string; since: number | null; reason: string | null };
+  };
+  if (sandbox === undefined) return { state: 'skipped', detail: 'only the admin of the instance is told' };
+  if (found === undefined) return { state: 'ok', detail: 'their content is in the store' };
+  const since = found.since === null ? '' : ` since ${new Date(found.since * 1000).toISOString()}`;
+  if (found.state === 'ok')
+    return { state: 'ok', detail: `bucket ${found.bucket}: written, read and removed${since}` };
+  if (found.state === 'unchecked')
+    return { state: 'warning', detail: `bucket ${found.bucket}: not tried yet; ask again in a minute` };
+  return { state: 'failed', detail: `fails${since}: ${found.reason}` };
+}
+
+/**
+ * The data folder: that of MILLRACE_DATA, else the one that the service tells its admin, else where `npm start` would make it here.
+ * Otherwise why it cannot be checked.
+ */
+async function findFolder(session: Session, api: Api): Promise<string | Result> {
+  const { hostname } = new URL(api.url);
+  if (hostname !== 'localhost' && hostname !== '[::1]' && !hostname.startsWith('127.'))
+    return { state: 'skipped', detail: `not checked: the service is on another machine, ${hostname}` };
+  const told = await folderOfService(api);
+  const named = session.environment.MILLRACE_DATA ?? '';
+  if (named !== '') {
+    const folder = session.path(named);
+    if (!existsSync(folder))
+      return { state: 'failed', detail: `MILLRACE_DATA: found ${folder}, which does not exist here` };
+    if (told !== undefined && existsSync(told) && realpathSync(told) !== realpathSync(folder))
+      return { state: 'failed', detail: `MILLRACE_DATA: found ${folder}, and the service uses ${told}` };
+    return folder;
+  }
+  const folder = told ?? session.path('.millrace');
+  if (existsSync(folder)) return folder;
+  const detail =
+    told === undefined
+      ? `not checked: there is no ${folder}; set MILLRACE_DATA to the data folder of the service`
+      : `not checked: the service uses ${told}, which does not exist here; set MILLRACE_DATA to where it is mounted`;
+  return { state: 'skipped', detail };
+}
+
+/** Undefined: the service does not answer, or the caller is not its admin. */
+async function folderOfService(api: Api): Promise<string | undefined> {
+  try {
+    const { disk } = await api.data<Pick<Instance, 'disk'>>('GET', '/v1/instance');
+    return disk?.folder;
+  } catch (error) {
+    if (!(error instanceof CliError) || error.reason === 'interrupted') throw error;
+    return undefined;
+  }
 }
 
 /** Reads all of the embedded store: a gigabyte takes some seconds. */
-async function checkDatabase(session: Session, url: string): Promise<Result> {
-  const folder = localFolder(session, url);
-  if (typeof folder !== 'string') return folder;
-  if (!existsSync(join(folder, 'millrace.sqlite')))
+async function checkDatabase(session: Session, folder: string | Result): Promise<Result> {
+  if (typeof folder !== 'string') return skippedLike(folder);
+  const file = join(folder, 'millrace.sqlite');
+  if (!existsSync(file))
     return { state: 'skipped', detail: 'not embedded: PostgreSQL is checked with pg_amcheck' };
   const damage = await damageOfStore(folder, session.environment);
-  return damage === undefined ? { state: 'ok', detail: 'whole' } : { state: 'failed', detail: damage };
+  return damage === undefined
+    ? { state: 'ok', detail: `whole: ${file}` }
+    : { state: 'failed', detail: damage };
 }
 
-/** Only where the service is on this machine and its folder is where this program would look for it. */
-async function checkFolder(session: Session, url: string): Promise<Result | readonly Check[]> {
-  const folder = localFolder(session, url);
+/** What is wrong with the folder is one failure, not two. */
+function skippedLike({ state, detail }: Result): Result {
+  return state === 'failed'
+    ? { state: 'skipped', detail: 'not checked: see the data folder' }
+    : { state, detail };
+}
+
+/** The free space and who may read it. */
+async function checkFolder(folder: string | Result): Promise<Result | readonly Check[]> {
   if (typeof folder !== 'string') return folder;
   const { bavail, bsize } = await statfs(folder);
   const free = bavail * bsize;

@@ -18,10 +18,26 @@ import { ownedPath } from './owned-path.ts';
 import { withOwnerNames } from './owner-names.ts';
 import { readJsonFile } from './prop-values.ts';
 import type { Session } from './session.ts';
-import { column, healthColumn, idColumn, showDone, showList, showOne, timeColumn } from './show.ts';
+import {
+  column,
+  healthColumn,
+  idColumn,
+  reasonColumn,
+  showDone,
+  showList,
+  showOne,
+  timeColumn,
+  timeText,
+} from './show.ts';
 import { unsetVariables } from './unset-variables.ts';
+import { visible } from './visible-text.ts';
 
 const steps = column<Pick<Workflow, 'steps'>>('STEPS', (item) => item.steps.length);
+
+/** When the newest run began, and its state. */
+function lastRunText({ last_run: run }: WorkflowSummary): string {
+  return run === null ? 'never ran' : `${timeText(run.created_at)} ${run.state}`;
+}
 
 export function workflowCommands(program: Command, sessionOptions: GetSessionOptions): void {
   const workflows = group(program, 'workflows', 'workflows');
@@ -37,7 +53,9 @@ export function workflowCommands(program: Command, sessionOptions: GetSessionOpt
         healthColumn(),
         column('TRIGGERS', ({ triggers }) => triggers.map(({ type }) => type).join(', ')),
         steps,
+        column('LAST RUN (UTC)', lastRunText),
         timeColumn('CHANGED (UTC)', 'updated_at'),
+        reasonColumn(),
       ],
       empty:
         'No workflows yet. `millrace workflows create --file workflow.json` makes one; examples/ has some.',
@@ -83,8 +101,9 @@ export function workflowCommands(program: Command, sessionOptions: GetSessionOpt
 async function describe(session: Session, _options: CommandOptions, id = ''): Promise<void> {
   const workflow = await (await session.api()).data<Workflow>('GET', pathOf`/v1/workflows/${id}`);
   if (session.isJson) return session.terminal.printJson(workflow);
-  const { steps: itsSteps, triggers, ...fields } = workflow;
+  const { steps: itsSteps, triggers, warnings, ...fields } = workflow;
   await showOne(session, fields);
+  noteWarnings(session, { warnings });
   session.terminal.print('');
   showList<WorkflowTrigger>(
     session,
@@ -120,6 +139,8 @@ function whereOrWhen(trigger: WorkflowTrigger): string | null {
       return trigger.email_address;
     case 'source':
       return trigger.name;
+    case 'on_failure':
+      return 'failed runs of other workflows';
     case 'timer': {
       const { cron, interval_seconds: seconds } = trigger;
       return cron ?? (seconds === null ? null : `every ${durationText(seconds * 1000)}`);
@@ -130,7 +151,11 @@ function whereOrWhen(trigger: WorkflowTrigger): string | null {
 async function create(session: Session, options: CommandOptions): Promise<void> {
   const file = textOption(options, 'file');
   const template = textOption(options, 'template');
-  if ((file === undefined) === (template === undefined)) throw usageError('give either --file or --template');
+  if ((file === undefined) === (template === undefined))
+    throw usageError(
+      'give either --file or --template',
+      'A definition is JSON with triggers, steps and settings; the folder examples has some.',
+    );
   const definition = file === undefined ? {} : await readDefinition(session, file);
   const settings = {
     auto_deploy: options.inactive !== true,
@@ -154,12 +179,20 @@ async function create(session: Session, options: CommandOptions): Promise<void> 
     session.terminal.note(
       'It has no trigger: only a subscription to a source or another workflow can start it.',
     );
+  for (const trigger of workflow.triggers)
+    if (trigger.type === 'email' && trigger.warning !== null)
+      session.terminal.note(`${trigger.email_address}: ${trigger.warning}.`);
+  noteWarnings(session, workflow);
   const unset = await unsetVariables(session, workflow, textOption(options, 'project'));
   if (unset.length > 0)
     session.terminal.note(
       `It reads variables that are not set: ${unset.join(', ')}. Set each with \`millrace env set NAME=value\`.`,
     );
   session.terminal.note(`Its runs: millrace runs list ${workflow.id}`);
+}
+
+function noteWarnings(session: Session, { warnings }: Pick<Workflow, 'warnings'>): void {
+  for (const warning of warnings) session.terminal.note(`Warning: ${visible(warning)}.`);
 }
 
 /** Where to send something that starts a run; null for a timer, and for a source without an endpoint. */
@@ -172,6 +205,7 @@ function addressOf(trigger: WorkflowTrigger): string | null {
     case 'source':
       return endpointOf(trigger) ?? null;
     case 'timer':
+    case 'on_failure':
       return null;
   }
 }
@@ -195,6 +229,7 @@ async function update(session: Session, options: CommandOptions, id = ''): Promi
     const body = { name, active: isToggled ? options.active === true : undefined };
     workflow = await api.data<Workflow>('PUT', pathOf`/v1/workflows/${id}`, { body });
   }
+  if (workflow !== undefined && !session.isJson) noteWarnings(session, workflow);
   showDone(session, `Changed ${id}; it is ${workflow?.active === true ? 'active' : 'inactive'}.`, workflow);
 }
 

@@ -76,6 +76,7 @@ export async function readOperations(): Promise<Operation[]> {
 
 const optionalParts: ReadonlySet<string | symbol> = new Set([
   'rewritePath',
+  'tracer',
   'trustedProxies',
   'api',
   'ingress',

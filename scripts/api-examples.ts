@@ -47,10 +47,12 @@ function jsonText(value: unknown): string {
 }
 
 function literal(value: unknown, indent: string): string {
-  if (typeof value === 'string') return value.includes("'") ? JSON.stringify(value) : `'${value}'`;
+  if (typeof value === 'string') return /['\\\n]/.test(value) ? JSON.stringify(value) : `'${value}'`;
   if (Array.isArray(value)) return `[${value.map((item) => literal(item, indent)).join(', ')}]`;
   if (typeof value !== 'object' || value === null) return String(value);
-  const entries = Object.entries(value).map(([name, item]) => `${name}: ${literal(item, `${indent}  `)}`);
+  const entries = Object.entries(value).map(
+    ([name, item]) => `${/^\w+$/.test(name) ? name : `'${name}'`}: ${literal(item, `${indent}  `)}`,
+  );
   const short = `{ ${entries.join(', ')} }`;
   if (entries.length === 0) return '{}';
   if (short.length <= 70) return short;

@@ -12,6 +12,11 @@ const sampleBodies: Readonly<Record<string, Readonly<Record<string, unknown>>>> 
   updateWorkflow: { active: false },
   createDeployment: { settings: { timeout_seconds: 60 } },
   createTemplate: { workflow_id: 'p_…' },
+  outlineExport: { files: { 'manifest.json': '{"workflows":[]}' } },
+  createImport: {
+    files: { 'hello-p_Ab3dEf/workflow.yaml': 'name: Hello\ntriggers:\n- id: hi_Gh6iJk\n' },
+    dry_run: true,
+  },
   createComponent: { component_code: 'export default { … }' },
   createWebhook: { url: 'https://example.com/hook', name: 'orders' },
   updateWebhook: { name: 'orders' },
@@ -61,12 +66,15 @@ export function sampleQuery({ operationId, parameters = [] }: Operation): Readon
 export function sampleBody({
   operationId,
   method,
+  parameters = [],
   requestBody,
 }: Operation): Record<string, unknown> | undefined {
   const schema = requestBody?.content['application/json']?.schema;
-  // Parameters of a DELETE may stand in the query, where nothing on the way drops them.
-  if (schema === undefined || method === 'DELETE') return undefined;
+  if (schema === undefined) return undefined;
   const { properties = {}, required = [] } = schema;
+  // Parameters of a DELETE stand in the query where they may: nothing on the way drops them there.
+  const mayBeInQuery = (name: string) => parameters.some((one) => one.in === 'query' && one.name === name);
+  if (method === 'DELETE' && required.every(mayBeInQuery)) return undefined;
   const sample = sampleBodies[operationId];
   if (sample === undefined)
     return Object.fromEntries(required.map((name) => [name, sampleValue(name, properties[name] ?? {})]));

@@ -35,7 +35,10 @@ export function clientOperations(operations: readonly Operation[]): ClientOperat
       resource,
       method,
       pathParameters: pathParametersOf(operation),
-      query: body === undefined ? queryOf(operation) : withoutBody(operation, body.schema),
+      query:
+        body === undefined || operation.method === 'DELETE'
+          ? queryOf(operation)
+          : withoutBody(operation, body.schema),
       body,
       answer: answerOf(operation),
     };
@@ -61,6 +64,7 @@ const idNames: Readonly<Record<string, string>> = {
   orgs: 'workspaceId',
   pipelines: 'workflowId',
   quotas: 'ownerId',
+  retention: 'workspaceId',
 };
 
 /** `data_stores` has `dataStoreId`s. */
@@ -73,10 +77,10 @@ export function camelCase(text: string): string {
   return text.replaceAll(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
 }
 
-/** The JSON body; of a DELETE none, since its parameters may stand in the query, where nothing on the way drops them. */
+/** The JSON body; of a DELETE only one that is required, since other parameters may stand in the query, where nothing on the way drops them. */
 function bodyOf({ method, requestBody }: Operation): ClientOperation['body'] {
   const schema = requestBody?.content['application/json']?.schema;
-  if (schema === undefined || method === 'DELETE') return undefined;
+  if (schema === undefined || (method === 'DELETE' && (schema.required ?? []).length === 0)) return undefined;
   return { schema, required: requestBody?.required === true };
 }
 
@@ -110,7 +114,7 @@ function answerOf({ operationId, responses }: Operation): ClientOperation['answe
   const schema = content?.schema;
   if (schema === undefined) throw new Error(`${operationId}: no answer is described`);
   if (type === 'text/event-stream') return { kind: 'stream', schema };
-  if (type === 'text/plain') return { kind: 'text', schema };
+  if (type === 'text/plain' || type === 'application/x-ndjson') return { kind: 'text', schema };
   const names = Object.keys(schema.properties ?? {});
   const { data } = schema.properties ?? {};
   if (data !== undefined && names.includes('page_info')) return { kind: 'page', schema: data.items ?? {} };

@@ -1,16 +1,20 @@
 import { existsSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { pathToFileURL } from 'node:url';
+import { fileVariables } from '#config/setting-files.ts';
 import { type SettingDefinition, settingDefinitions } from '#config/settings.ts';
 import { commandLinePage } from '../cli/reference-page.ts';
 import { readOperations } from './api-document.ts';
 import { apiPages } from './api-pages.ts';
 import { builtInComponents, componentPage } from './component-page.ts';
 import { clientPages } from './generate-client.ts';
+import { alertRules } from './monitoring/alert-rules.ts';
+import { grafanaDashboard } from './monitoring/grafana-dashboard.ts';
+import { permissionsPage } from './permissions-page.ts';
 import { workflowSchema } from './workflow-schema.ts';
 
 /**
- * Writes docs/reference, and what the TypeScript client has from the API (sdk/src/generated), from the tables of contents in the
+ * Writes docs/reference, the dashboard and the alert rules in ops, and what the TypeScript client has from the API (sdk/src/generated), from the tables of contents in the
  * code: `npm run reference`. The architecture test fails while a page and the code differ.
  */
 export interface ReferencePage {
@@ -32,8 +36,11 @@ export async function referencePages(): Promise<ReferencePage[]> {
   pages.push(...apiPages(operations, notice));
   pages.push({ path: 'docs/reference/cli.md', text: `${notice}\n${commandLinePage()}` });
   pages.push({ path: 'docs/reference/workflow-schema.json', text: workflowSchema() });
+  pages.push({ path: 'docs/reference/permissions.md', text: permissionsPage(notice) });
   const components = await builtInComponents(new URL('components/', root));
   pages.push({ path: 'docs/reference/components.md', text: componentPage(components, notice) });
+  pages.push({ path: 'ops/grafana/millrace.json', text: grafanaDashboard() });
+  pages.push({ path: 'ops/prometheus/millrace-rules.yml', text: alertRules() });
   return pages;
 }
 
@@ -63,6 +70,11 @@ export function settingsPage(definitions: Record<string, SettingDefinition>): st
     '',
     'Environment variables, read once at start. A wrong or unknown `MILLRACE_…` variable stops the start with a message',
     'that lists every problem at once.',
+    '',
+    'A secret does not have to be in the environment, which `docker inspect` and process lists show: the same name with `_FILE` names a file whose one',
+    `line is the value. ${fileVariables()
+      .map((name) => `\`${name}\``)
+      .join(', ')}.`,
     '',
     row(['variable', 'value', 'default', 'meaning']),
     row(['---', '---', '---', '---']),

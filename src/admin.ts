@@ -6,24 +6,28 @@ import {
   type OfflineContext,
   readAdminRequest,
   UsageError,
+  usageOf,
 } from '#admin/admin-command-line.ts';
 import { identityCommands } from '#admin/admin-commands.ts';
+import { auditCommand } from '#admin/audit-command.ts';
 import { backupCommands } from '#admin/backup/backup-commands.ts';
 import { BackupError } from '#admin/backup/backup-error.ts';
 import { checkCommands } from '#admin/backup/check-command.ts';
 import { keyCommands } from '#admin/key-commands.ts';
 import { registryCommands } from '#admin/registry-commands.ts';
+import { upgradeCommands } from '#admin/upgrade/upgrade-command.ts';
+import { sessionUrlOf } from '#config/database-url.ts';
 import { readSettings, SettingsError } from '#config/read-settings.ts';
 import type { Settings } from '#config/settings.ts';
 import { hasUsers } from '#identity/user-store.ts';
 import { systemClock } from '#lib/clock.ts';
 import { CallerError, toError, UnavailableError } from '#lib/errors.ts';
+import { installedVersion } from '#lib/installation.ts';
 import { silentLogger } from '#lib/logger.ts';
 import { FolderLockedError, lockFolder } from '#storage/lock-folder.ts';
 import { openStore } from '#storage/open-store.ts';
 import type { Store } from '#storage/store.ts';
 import { MasterKeyError } from '#vault/master-key.ts';
-import packageJson from '../package.json' with { type: 'json' };
 
 /** `npm run millrace -- …`: administration without the API. Exit codes: 0 done, 1 failed, 2 wrong command line. */
 
@@ -40,12 +44,15 @@ const commands = {
   ...registryCommands,
   ...backupCommands,
   ...checkCommands,
+  ...upgradeCommands,
 };
 const wantsJson = process.argv.includes('--json');
+/** What the command line is about, such as `user`: a mistake in it needs the help of no other command. */
+const topic = process.argv[2] ?? '';
 
 try {
   const request = readAdminRequest(commands, process.argv.slice(2));
-  if (request.command === undefined) process.stdout.write(adminHelp(commands));
+  if (request.command === undefined) process.stdout.write(adminHelp(commands, topic));
   else print(await execute(request, request.command), request.json);
 } catch (error) {
   process.exitCode = fail(toError(error));
@@ -59,7 +66,7 @@ async function execute(
   const environment = process.env;
   const context: OfflineContext = {
     clock: systemClock,
-    version: packageJson.version,
+    version: installedVersion,
     settings,
     environment,
     // npm changes to the project's folder, and keeps the original one in INIT_CWD.
@@ -72,13 +79,15 @@ async function execute(
   const release = holdFolder(settings, command.api);
   try {
     const store = await openStore({
-      databaseUrl: settings.databaseUrl,
+      databaseUrl: sessionUrlOf(settings),
       folder: settings.data,
       logger: silentLogger,
     });
     try {
       await refuseEmpty(store);
-      return await command.run({ ...context, store }, request.options, request.argument);
+      return await auditCommand({ store, clock: context.clock, request }, (audited) =>
+        command.run({ ...context, store: audited }, request.options, request.argument),
+      );
     } finally {
       await store.close();
     }
@@ -136,7 +145,7 @@ function fail(error: Error): number {
     process.stderr.write(`${JSON.stringify({ error: error.message, code })}\n`);
   } else {
     process.stderr.write(`${isForPeople(error) ? error.message : error.stack}\n`);
-    if (isUsage) process.stderr.write(`\n${adminHelp(commands)}`);
+    if (isUsage) process.stderr.write(`\n${usageOf(commands, topic).join('\n')}\n`);
   }
   return isUsage ? 2 : 1;
 }

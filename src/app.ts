@@ -23,7 +23,11 @@ const requestGraceMs = 7_000;
 /** From then on only the store is waited for. It leaves that a second and a half of what main.ts gives the whole stop. */
 const partsLimitMs = 8_000;
 
-/** The only place that puts the service together. Parts stop in the reverse order of their start. */
+/**
+ * Puts the service together: the platform (store, sandbox, builder), the domain (sources, runs, deliveries) and the edges (HTTP, mail). All parts
+ * stop in the reverse order of their start. Files `assemble-*.ts` add the parts that run from when
+ * they are made; `RunningApp.parts` has all names in order, and app.test.ts shows them.
+ */
 export async function startApp(options: AppOptions): Promise<RunningApp> {
   const { logger, signal } = options;
   const running = new RunningParts({ logger, limitMs: partsLimitMs });
@@ -63,11 +67,11 @@ interface Part {
   stop?: (timeLeft: TimeLeft) => unknown;
 }
 
-/** Each part once: started from the top to the bottom, and stopped from the bottom to the top, before the parts that it needs are closed. */
+/** The parts that start when everything is made: from the top to the bottom. They stop from the bottom to the top, before what they need is closed. */
 function partsInOrder(platform: Platform, domain: Domain, edges: Edges): Part[] {
   const { has, store, vault, pool } = platform;
   const { delivery, accounts, actionRunner, sourceReplies, keptAnswers, sourceDeployer, scheduler } = domain;
-  const { workflowRuns } = domain;
+  const { workflowRuns, fileBucket } = domain;
   const { apiRequests } = domain;
   const { server, streams, dashboardPages, startMail } = edges;
   let mail: { close(): Promise<void> } | undefined;
@@ -103,6 +107,7 @@ function partsInOrder(platform: Platform, domain: Domain, edges: Edges): Part[] 
         await pool.releaseLanes();
       },
     },
+    { name: 'file bucket', start: () => fileBucket?.keeper.start(), stop: () => fileBucket?.keeper.stop() },
     { name: 'source deployer', start: () => sourceDeployer.start(), stop: () => sourceDeployer.stop() },
     ...Object.entries(domain.pruners).map(([name, pruner]) => ({
       name: `${name} pruner`,

@@ -1,16 +1,18 @@
 import { lookup } from 'node:dns/promises';
 import { readFile } from 'node:fs/promises';
-import { homedir, totalmem } from 'node:os';
+import { homedir } from 'node:os';
 import { join } from 'node:path';
+import { auditedStore } from '#audit/record-change.ts';
 import { type ComponentBuilder, createComponentBuilder } from '#components/build-component.ts';
 import { defaultBuildLimits } from '#components/build-limits.ts';
 import { BuilderWalls } from '#components/builder-walls.ts';
-import { npmConfigWith, readNpmConfig } from '#components/npm-config.ts';
+import { npmConfigWith, npmThroughProxy, readNpmConfig } from '#components/npm-config.ts';
 import { PackageFetcher } from '#components/package-fetcher.ts';
 import { PackageFolders } from '#components/package-folders.ts';
 import { ServiceAddress } from '#config/service-address.ts';
-import type { Settings } from '#config/settings.ts';
+import { type Settings, settingDefinitions } from '#config/settings.ts';
 import { AddressPolicy } from '#egress/address-policy.ts';
+import { EgressProxy } from '#egress/egress-proxy.ts';
 import { createGuardedDispatcher } from '#egress/guarded-dispatcher.ts';
 import { guardedFetch } from '#egress/guarded-fetch.ts';
 import { EventBus } from '#events/event-bus.ts';
@@ -26,10 +28,13 @@ import { databaseTimeMs } from '#jobs/node-store.ts';
 import { WorkerPool } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import { UnavailableError } from '#lib/errors.ts';
+import { installationFolder, installedVersion } from '#lib/installation.ts';
 import type { Logger } from '#lib/logger.ts';
+import { machineMemoryBytes } from '#lib/machine-memory.ts';
 import { Observers } from '#lib/observers.ts';
 import type { RunningParts } from '#lib/running-parts.ts';
 import { QuotaGuard } from '#metering/quota-guard.ts';
+import { ShareRecords } from '#metering/share-records.ts';
 import { ComponentCatalogue } from '#registry/component-catalogue.ts';
 import { LocalRegistry } from '#registry/local-registry.ts';
 import { RepositoryFiles } from '#registry/repository-files.ts';
@@ -48,7 +53,7 @@ import { takeMasterKey } from '#vault/check-master-key.ts';
 import { loadMasterKey } from '#vault/master-key.ts';
 import { hasSealedValues } from '#vault/sealed-values.ts';
 import { Vault } from '#vault/vault.ts';
-import packageJson from '../package.json' with { type: 'json' };
+import { openTracing } from './open-tracing.ts';
 
 export interface AppOptions {
   settings: Settings;
@@ -58,6 +63,8 @@ export interface AppOptions {
   logger: Logger;
   /** Ends the start between two of its steps: `startApp` rejects with its reason when what had started has stopped. */
   signal?: AbortSignal;
+  /** Aborted: balancers send no more requests here, because the stop follows. */
+  draining?: AbortSignal;
 }
 
 const componentFetchBytesMax = 5 * 1024 * 1024;
@@ -80,7 +87,7 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
   const door = new ServiceDoor({ publicUrl });
   parts.add('service door', () => door.close());
 
-  const npm = await readNpmConfig(environment, homedir(), settings.extraCa);
+  const npm = npmThroughProxy(await readNpmConfig(environment, homedir(), settings.extraCa), settings);
   const walls = new BuilderWalls();
   const packages = new PackageFolders({
     folder: join(settings.data, 'packages'),
@@ -95,12 +102,15 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
 
   const unattributedErrors = new Observers<[deploymentId: string, error: UserCodeError]>();
   let quotas: QuotaGuard | undefined;
-  const machineBytes = Math.min(totalmem(), process.constrainedMemory() || totalmem());
+  const machineBytes = machineMemoryBytes();
+  const shares = new ShareRecords({ logger, nowMs: () => clock.now() });
   const openRunner = createProcessRunner({
+    records: shares,
     limitsOf: (ownerId) => quotas?.limitsOf(ownerId) ?? {},
     ...{ logger, clock, door, packages, addons: settings.nativeAddons },
     ...{ policy: egress.policy, ...egress.trust },
     level: settings.sandbox,
+    groups: { root: '/sys/fs/cgroup' },
     folder: settings.data,
     limits: {
       memoryMb: settings.runMemoryMb,
@@ -111,7 +121,13 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
     onUnattributedError: unattributedErrors.tell,
   });
   const { store, runner } = await openTogether(parts, {
-    store: openStore({ databaseUrl: settings.databaseUrl, folder: settings.data, logger }),
+    store: openStore({
+      databaseUrl: settings.databaseUrl,
+      databaseSessionUrl: settings.databaseSessionUrl,
+      folder: settings.data,
+      logger,
+      shares,
+    }).then(auditedStore),
     runner: openRunner,
   });
   signal?.throwIfAborted();
@@ -137,12 +153,12 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
     npmConfig: npm,
   };
   const builder: ComponentBuilder = createComponentBuilder({
-    ...{ ...fromNpm, packages, addons: runner.stats().addons, logger, walls },
+    ...{ ...fromNpm, packages, addons: runner.stats().addons, logger, walls, shares },
     fetchText: (url, { signal }) =>
       guardedFetch(url, { dispatcher, maxBytes: componentFetchBytesMax, signal }),
   });
   parts.add('component builder', () => builder.close());
-  const registry = new LocalRegistry(join(import.meta.dirname, '..', 'components'));
+  const registry = new LocalRegistry(join(installationFolder, 'components'));
   const repositoryOptions = {
     ...{ dispatcher, logger, walls },
     folder: join(settings.data, 'components', 'repositories'),
@@ -150,7 +166,7 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
   const repositories = new RepositoryFiles(repositoryOptions);
   parts.add('files of Git repositories', () => repositories.close());
   const resolver = new ComponentResolver({ store, builder, runner, registry, repositories, clock });
-  const packageFetcher = new PackageFetcher({ ...fromNpm, logger, walls });
+  const packageFetcher = new PackageFetcher({ ...fromNpm, logger, walls, shares });
   parts.add('package fetcher', () => packageFetcher.close());
   const componentCatalogue = new ComponentCatalogue({ store, local: registry, fetcher: packageFetcher });
 
@@ -170,25 +186,51 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
       computeMs: settings.quotaComputeMs,
       invocations: settings.quotaInvocations,
       enforced: settings.quotaEnforced === 'on',
+      limits: {
+        sources: settings.quotaSources,
+        workflows: settings.quotaWorkflows,
+        events: settings.quotaEvents,
+        deliveries: settings.quotaDeliveries,
+        storedMb: settings.quotaStoredMb,
+        streams: settings.quotaStreams,
+      },
     },
   });
 
   const { node, predecessor } = nextNodeId(settings.data);
+  const tracing = openTracing(settings, {
+    ...{ node, clock, logger, version: installedVersion },
+    egress: { policy: egress.operatorPolicy, ...egress.trust },
+  });
+  const { tracer } = tracing;
+  parts.add('traces', () => tracing.close());
+  tracing.exporter?.start();
   const jobs = new JobRegistry();
   const pool = new WorkerPool({
-    ...{ node, store, jobs, clock, logger, predecessor },
+    ...{ node, store, jobs, clock, logger, predecessor, tracer },
     claims: has('worker'),
     leaseMs: settings.nodeLeaseSeconds * 1000,
     nodeClock: () => databaseClock?.status(),
+    shares,
   });
   const outcomes = new OutcomeRecorder(store, () => pool.lanes.hasOthers);
 
   return {
-    ...{ settings, environment, logger, clock, databaseClock, has, version: packageJson.version },
+    ...{ settings, environment, logger, clock, databaseClock, has, version: installedVersion },
+    draining: options.draining,
     ...{ address, publicUrl, egress, door, store, vault, first, node, startedAtMs: clock.now() },
-    ...{ runner, unattributedErrors, dispatcher, builder, resolver, packageFetcher, componentCatalogue },
+    ...{
+      runner,
+      unattributedErrors,
+      dispatcher,
+      builder,
+      resolver,
+      packageFetcher,
+      componentCatalogue,
+      registry,
+    },
     repositoryOptions,
-    ...{ bus, eventPruner, eventRates, quotas, jobs, pool, outcomes },
+    ...{ tracer, tracing, bus, eventPruner, eventRates, quotas, jobs, pool, outcomes, shares },
   };
 }
 
@@ -217,32 +259,50 @@ async function openVault(store: Store, settings: Pick<Settings, 'encryptionKey' 
 /** Where connections may go, and which authorities they trust. */
 async function openEgress(settings: Settings, address: ServiceAddress) {
   const trust = settings.extraCa === '' ? {} : { extraCa: await readFile(settings.extraCa, 'utf8') };
-  const database = await databaseAddresses(settings.databaseUrl);
+  const database = await databaseAddresses(settings);
+  const proxy = await openProxy(settings);
   const vetted = (allow: readonly string[]) =>
     new AddressPolicy({
       allow,
       connectTo: settings.connectTo,
-      deny: () => [address.listening, ...database],
+      deny: () => [address.listening, ...database, ...(proxy?.places ?? [])],
+      ...(proxy === undefined ? {} : { proxy }),
     });
   return {
     trust,
     policy: vetted(settings.egress),
-    // Where the object storage is, the operator says: it may be near. Everything else about a request to it is vetted.
-    objectStoragePolicy: vetted(['public', 'local']),
+    // The operator says where the object storage and the receiver of traces are: they may be near. Everything else about a request to them is vetted.
+    operatorPolicy: vetted(['public', 'local', ...settings.egress]),
   };
 }
 
+async function openProxy(settings: Settings): Promise<EgressProxy | undefined> {
+  const { egressProxy: url, egressProxyExcept: except } = settings;
+  if (url === '') return undefined;
+  const proxy = new EgressProxy({ url, except });
+  await proxy.resolve().catch((cause: unknown) => {
+    throw new UnavailableError(
+      'not_ready',
+      `MILLRACE_EGRESS_PROXY: the host of ${proxy.place} cannot be resolved`,
+      { cause },
+    );
+  });
+  return proxy;
+}
+
 /** Where the database listens, by address: the policy knows no names. A local socket is out of reach anyway. */
-async function databaseAddresses(url: string): Promise<{ address: string; port: number }[]> {
-  const hosts = url === '' ? [] : databaseHosts(url);
+async function databaseAddresses(settings: Settings): Promise<{ address: string; port: number }[]> {
+  const hosts = (['databaseUrl', 'databaseSessionUrl'] as const).flatMap((name) =>
+    settings[name] === ''
+      ? []
+      : databaseHosts(settings[name]).map((host) => ({ ...host, env: settingDefinitions[name].env })),
+  );
   const found = await Promise.all(
-    hosts.map(async ({ host, port }) => {
+    hosts.map(async ({ host, port, env }) => {
       const addresses = await lookup(host, { all: true }).catch((cause: unknown) => {
-        throw new UnavailableError(
-          'store_unavailable',
-          `MILLRACE_DATABASE_URL: the host ${host} cannot be resolved`,
-          { cause },
-        );
+        throw new UnavailableError('store_unavailable', `${env}: the host ${host} cannot be resolved`, {
+          cause,
+        });
       });
       return addresses.map(({ address }) => ({ address, port }));
     }),

@@ -24,6 +24,8 @@ export function backgroundJobs(options: {
   workflowRuns: RunService;
   appEvents: AppEvents;
   repositories: JobHandler;
+  imports: JobHandler;
+  deletions: JobHandler;
 }): Record<JobKind, JobHandler> {
   return {
     run_source: options.runs,
@@ -37,5 +39,7 @@ export function backgroundJobs(options: {
     send_from_run: options.runSends,
     run_workflow: options.workflowRuns.runs,
     update_repository: options.repositories,
+    import_project: options.imports,
+    delete_owner: options.deletions,
   };
 }

@@ -1,6 +1,7 @@
 import { readSettings, SettingsError } from '#config/read-settings.ts';
 import { systemClock } from '#lib/clock.ts';
 import { logFormat, openLog } from '#lib/logger.ts';
+import { traceFields } from '#telemetry/span.ts';
 import { type RunningApp, startApp } from './app.ts';
 import { closeForeignDescriptors } from './close-foreign-descriptors.ts';
 import { startSummary, welcome } from './start-words.ts';
@@ -32,17 +33,24 @@ process.stderr.on('error', () => {});
 try {
   const settings = readSettings(process.env);
   const format = logFormat(settings.logFormat, process.stdout);
-  const { logger, print } = openLog({ level: settings.logLevel, format });
+  const { logger, print } = openLog({
+    ...{ level: settings.logLevel, format },
+    ...(settings.traceEndpoint === '' ? {} : { fields: traceFields }),
+  });
   if (foreignDescriptors.length > 0)
     logger.debug({ descriptors: foreignDescriptors }, 'service.foreign-descriptors-closed');
   const stopping = new AbortController();
+  const draining = new AbortController();
   const starting = startApp({
     ...{ settings, logger, clock: systemClock, environment: process.env },
     signal: stopping.signal,
+    draining: draining.signal,
   });
   let started: RunningApp | undefined;
   const stop = (signal: string) => {
     if (stopping.signal.aborted) return;
+    // The next signal ends the process at once.
+    for (const name of ['SIGTERM', 'SIGINT'] as const) process.off(name, drain);
     logger.info({ signal }, 'service.stop-requested');
     setTimeout(() => {
       const waitingFor = started === undefined ? 'start' : started.stopWaitsFor();
@@ -66,9 +74,16 @@ try {
         () => {},
       );
   };
+  const drain = (signal: NodeJS.Signals) => {
+    const { drainSeconds } = settings;
+    if (started === undefined || drainSeconds === 0 || draining.signal.aborted) return stop(signal);
+    logger.info({ signal, drainSeconds }, 'service.drain-requested');
+    draining.abort();
+    setTimeout(() => stop(signal), drainSeconds * 1000);
+  };
   // Before it is up: a signal that comes during the start ends it at its next step.
-  process.once('SIGTERM', () => stop('SIGTERM'));
-  process.once('SIGINT', () => stop('SIGINT'));
+  process.on('SIGTERM', drain);
+  process.on('SIGINT', drain);
   const app = await starting;
   started = app;
   const { address, node, store, sandbox, version } = app;
@@ -78,6 +93,7 @@ try {
       {
         ...{ address, node, store, sandbox: sandbox.level, ownUsers: sandbox.ownUsers, version },
         ...(sandbox.notKernel === undefined ? {} : { notKernel: sandbox.notKernel }),
+        ...(sandbox.notDelegated === undefined ? {} : { cgroupsNotDelegated: sandbox.notDelegated }),
       },
       'service.started',
     );

@@ -1,5 +1,5 @@
 import type { FirstStart } from '#identity/first-start.ts';
-import type { SandboxLevel } from '#runner/confinement.ts';
+import type { SandboxLevel } from '#runner/sandbox-grant.ts';
 
 /** What the operator learns of a service that has started. */
 export interface StartedService {
@@ -10,7 +10,7 @@ export interface StartedService {
   version: string;
   node: string;
   store: 'sqlite' | 'postgres';
-  sandbox: { level: SandboxLevel; ownUsers: boolean; notKernel?: string };
+  sandbox: { level: SandboxLevel; ownUsers: boolean; notKernel?: string; notDelegated?: string };
 }
 
 /** Printed on a terminal in place of the line `service.started`. */
@@ -28,6 +28,7 @@ export function startSummary(
     ...(sandbox.notKernel === undefined
       ? []
       : [`           no kernel level: ${sandbox.notKernel}`, '           (docs/guides/secure.md)']),
+    `           cgroups: ${sandbox.notDelegated === undefined ? 'one for each process' : `not delegated (${sandbox.notDelegated})`}`,
     '',
   ].join('\n');
 }
@@ -47,8 +48,10 @@ export function welcome(
 ): string {
   const lines = ['', `  Millrace is running at ${address}`];
   if (hasApi) lines.push('  Open this address in a browser. The manual is at /docs there.');
-  if (firstStart !== undefined) {
+  if (firstStart?.isKeyMade === true) {
     lines.push('', `  Your API key (shown once, also in ${firstStart.keyFile}):`, `  ${firstStart.apiKey}`);
+  } else if (firstStart !== undefined) {
+    lines.push('', `  Your API key is that of MILLRACE_API_KEY (also in ${firstStart.keyFile}).`);
   }
   return `${lines.join('\n')}\n\n`;
 }

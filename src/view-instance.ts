@@ -3,16 +3,19 @@ import type { Settings } from '#config/settings.ts';
 import { viewSettings } from '#config/view-settings.ts';
 import type { DeliveryDispatcher } from '#delivery/dispatch/delivery-dispatcher.ts';
 import { nodeHealth, unwritableReason } from '#health/node-health.ts';
+import type { SandboxView } from '#http/routes/health-routes.ts';
+import type { FileBucketView } from '#http/routes/health-shapes.ts';
 import type { Instance } from '#http/routes/instance-routes.ts';
 import { queueDepths } from '#jobs/job-store.ts';
 import { nodeStates } from '#jobs/node-state-store.ts';
 import type { WorkerPool } from '#jobs/worker-pool.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';
-import type { SandboxLevel } from '#runner/confinement.ts';
 import type { Runner, RunnerStats } from '#runner/runner.ts';
+import type { SingleSignOn } from '#single-sign-on/single-sign-on.ts';
 import type { ClockStatus } from '#storage/database-clock.ts';
 import type { Store } from '#storage/store.ts';
-import type { LiveStreams } from '#streams/live-updates.ts';
+import type { LiveStreams } from '#streams/live-streams.ts';
+import type { BucketKeeper } from '#user-data/files/bucket-keeper.ts';
 
 interface InstanceOptions {
   settings: Settings;
@@ -27,20 +30,25 @@ interface InstanceOptions {
   streams: Pick<LiveStreams, 'count'>;
   deliveries: Pick<DeliveryDispatcher, 'counts'>;
   publicUrl: () => string;
+  /** Undefined: no provider is set up. */
+  singleSignOn: SingleSignOn | undefined;
   /** Undefined: there is no database with a clock of its own. */
   clockStatus: ClockStatus | undefined;
+  /** Undefined: the content of files is in the store alone. */
+  fileBucket: { name: string; keeper: Pick<BucketKeeper, 'status'> } | undefined;
 }
 
 /** What the admin sees of this process and its settings: read when asked, so that it costs nothing in between. */
 export async function viewInstance(options: InstanceOptions): Promise<Instance> {
   const { settings, environment, store, clock, runner } = options;
-  const [jobs, disk, nodes] = await Promise.all([
+  const [jobs, disk, nodes, singleSignOn] = await Promise.all([
     queueDepths(store.read),
     diskOf(settings.data),
     nodesOf(options),
+    singleSignOnOf(options.singleSignOn),
   ]);
   const stats = runner.stats();
-  const { level, reason } = viewSandbox(stats);
+  const { level, reason, cgroups_reason } = viewSandbox(stats);
   return {
     version: options.version,
     node_version: process.version,
@@ -54,6 +62,7 @@ export async function viewInstance(options: InstanceOptions): Promise<Instance> 
     store: store.name,
     sandbox: level,
     sandbox_reason: reason,
+    cgroups_reason,
     memory_bytes: process.memoryUsage.rss(),
     disk,
     jobs: jobs.map(({ kind, state, jobs: count }) => ({ kind, state, count })),
@@ -61,16 +70,35 @@ export async function viewInstance(options: InstanceOptions): Promise<Instance> 
     deliveries_sending: options.deliveries.counts().sending,
     streams_open: options.streams.count,
     user_processes: stats.warm,
+    single_sign_on: singleSignOn,
+    file_bucket: viewFileBucket(options.fileBucket) ?? null,
     settings: viewSettings(settings, environment),
   };
 }
 
-/** At which level user code runs, and why it is not the kernel level where that was tried. */
-export function viewSandbox(stats: Pick<RunnerStats, 'level' | 'notKernel'>): {
-  level: SandboxLevel;
-  reason: string | null;
-} {
-  return { level: stats.level, reason: stats.notKernel ?? null };
+/** At which level user code runs, and why it is not the kernel level, and has no control groups, where that was tried. */
+export function viewSandbox(stats: Pick<RunnerStats, 'level' | 'notKernel' | 'notDelegated'>): SandboxView {
+  const { level, notKernel = null, notDelegated = null } = stats;
+  return { level, reason: notKernel, cgroups_reason: notDelegated };
+}
+
+/** The state of the bucket for files; undefined: there is none. */
+export function viewFileBucket(bucket: InstanceOptions['fileBucket']): FileBucketView | undefined {
+  if (bucket === undefined) return undefined;
+  const { state, sinceMs, reason } = bucket.keeper.status();
+  return { bucket: bucket.name, state, since: sinceMs === null ? null : epochSeconds(sinceMs), reason };
+}
+
+async function singleSignOnOf(singleSignOn: SingleSignOn | undefined): Promise<Instance['single_sign_on']> {
+  if (singleSignOn === undefined) return null;
+  const { state, problem, checkedAtMs } = await singleSignOn.status();
+  return {
+    name: singleSignOn.name,
+    issuer: singleSignOn.issuer,
+    redirect_uri: singleSignOn.redirectUri(),
+    ...{ state, problem },
+    checked_at: checkedAtMs === null ? null : epochSeconds(checkedAtMs),
+  };
 }
 
 function clockOf(status: ClockStatus | undefined): Instance['clock'] {

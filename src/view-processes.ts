@@ -11,6 +11,7 @@ import { listWorkspacesOf } from '#identity/workspace-store.ts';
 import { namesOf } from '#insights/overview-store.ts';
 import { epochSeconds } from '#lib/clock.ts';
 import type { Runner } from '#runner/runner.ts';
+import { membersOfDomain } from '#runner/trust-domain.ts';
 import type { Db } from '#storage/store.ts';
 import { workflowsOfDeployments } from '#workflows/definitions/workflow-store.ts';
 
@@ -44,6 +45,9 @@ export async function viewProcesses(
         deploymentIds.slice(0, deploymentsNamedMax).map((id) => ({ ownerId, id })),
       ),
       ...setApart.map(({ ownerId, deploymentId }) => ({ ownerId, id: deploymentId })),
+      ...all.processes.flatMap(({ ownerId, lastBlame }) =>
+        lastBlame === undefined ? [] : [{ ownerId, id: lastBlame.deploymentId }],
+      ),
     ]),
   ]);
   const owner = (id: string) => ({ owner_id: id, owner_name: ownerNames.get(id) ?? null });
@@ -53,10 +57,19 @@ export async function viewProcesses(
     processes_max: processesMax,
     memory_bytes: all.shares.reduce((sum, { memoryBytes }) => sum + memoryBytes, 0),
     memory_bytes_max: memoryBytesMax,
-    processes: all.processes.map(({ pid, ownerId, isShared, state, deploymentIds, ...rest }) => ({
+    processes: all.processes.map(({ pid, ownerId, isShared, state, deploymentIds, lastBlame, ...rest }) => ({
       pid: pid ?? null,
       ...owner(ownerId),
       shared: isShared,
+      trust_domain: membersOfDomain(rest.trustDomain),
+      last_blame:
+        lastBlame === undefined
+          ? null
+          : {
+              deployment_id: lastBlame.deploymentId,
+              reason: lastBlame.reason,
+              at: epochSeconds(lastBlame.atMs),
+            },
       state,
       deployment_count: deploymentIds.length,
       deployment_ids: deploymentIds.slice(0, idsShownMax),

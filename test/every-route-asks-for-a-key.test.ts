@@ -20,7 +20,7 @@ const publicRoutes = [
   ...['/healthz', '/readyz', '/metrics', '/openapi.json'],
   // The reference page and what it loads.
   ...['/docs/api', '/docs/api/*'],
-  // The manual is the same for everybody.
+  // The manual is the same for all readers.
   ...['/docs', '/docs/*'],
   // Endpoints of sources and workflows: their keys are the secret.
   ...['/in/:key', '/in/:key/*'],
@@ -30,15 +30,17 @@ const publicRoutes = [
   ...['/oauth1/sign/:capability'],
   // The secret is in the link, then in a cookie.
   ...['/connect/:link', '/connect/callback'],
-  // What a workflow shows to everybody who knows its id.
+  // What a workflow shows to callers who know its id.
   ...['/pipelines/:id/sse', '/v1/pipelines/:id/sse'],
   // They ask for the credentials of an OAuth client.
   ...['/v1/oauth/token', '/v1/oauth/revoke'],
   // It asks for an API key in its body.
   '/v1/session',
+  // How users sign in, the way to the provider, and the way back with a cookie and the answer of the provider.
+  ...['/v1/session/methods', '/v1/session/single_sign_on', '/oidc/callback'],
   // The pages of the dashboard, which hold no data of any user.
   ...['/', '/sign-in', '/sign-in/*', '/sources', '/sources/*', '/object', '/object/*'],
-  ...['/workflows', '/workflows/*', '/runs', '/runs/*'],
+  ...['/workflows', '/workflows/*', '/runs', '/runs/*', '/imports', '/imports/*'],
   ...['/webhooks', '/webhooks/*', '/dead-letters', '/dead-letters/*'],
   ...['/workspace', '/workspace/*', '/instance', '/instance/*'],
   ...['/accounts', '/accounts/*', '/apps', '/apps/*'],
@@ -83,24 +85,32 @@ describe('every route', () => {
       metrics: new Registry(),
       version: '0.0.0',
       settings: { publicUrl: '', sessionHours: 1 },
+      singleSignOn: undefined,
       dashboardPages: { look: () => ({ state: 'building' }), settled: () => Promise.resolve() },
       manual: { find: async () => undefined, missing: untouchable('manual') },
+      instanceDays: { events: null, runs: null, deliveries: 30, audit: 365, files: null },
       eventRates: untouchable('eventRates'),
       apiRequests: untouchable('apiRequests'),
       viewInstance: untouchable('viewInstance'),
       viewProcesses: untouchable('viewProcesses'),
-      sandbox: () => ({ level: 'seat-belt', reason: null }),
+      fileBucket: () => undefined,
+      sandbox: () => ({ level: 'seat-belt', reason: null, cgroups_reason: null }),
       admitPerson: () => undefined,
       endpointUrl: () => undefined,
       quotas: untouchable('quotas'),
+      shares: untouchable('shares'),
       dataStores: untouchable('dataStores'),
+      imports: untouchable('imports'),
       variables: untouchable('variables'),
       onVariableChange: () => {},
+      onAccessEnd: () => {},
+      onOwnerDeleted: () => {},
       vault: untouchable('vault'),
       resolver: untouchable('resolver'),
       componentConfigurer: untouchable('componentConfigurer'),
       deployer: untouchable('deployer'),
       runManager: untouchable('runManager'),
+      runWaits: untouchable('runWaits'),
       bulkRuns: untouchable('bulkRuns'),
       runStarter: untouchable('runStarter'),
       stepTrier: untouchable('stepTrier'),
@@ -111,7 +121,7 @@ describe('every route', () => {
       delivery: untouchable('delivery'),
       policy: untouchable('policy'),
       files: untouchable('files'),
-      fileUrls: { accepts: () => false },
+      fileUrls: { accepts: () => false, urlOf: untouchable('fileUrls') },
       oauth1Signer: { sign: () => Promise.reject(new CallerError('not_found', 'no such signer')) },
       bus: untouchable('bus'),
       streams: untouchable('streams'),
@@ -204,10 +214,13 @@ describe('every route', () => {
       'POST /v1/workflows',
       'PUT /v1/workflows/:id',
       'POST /v1/workflows/:id/deployments',
+      'POST /v1/imports',
+      'POST /v1/imports/:id/answers',
     ];
     const named = rows.map(([method, path]) => `${method} ${path}`);
     const expected = named.filter(
-      (row) => / \/v1\/(?:(?:users|components)(?:\/|$)|workspaces$)/.test(row) || deploys.includes(row),
+      (row) =>
+        / \/v1\/(?:(?:users|components|deletions)(?:\/|$)|workspaces$)/.test(row) || deploys.includes(row),
     );
     const refusing = rows
       .filter((row) => row[4] === 'no tokens')

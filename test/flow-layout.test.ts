@@ -52,16 +52,17 @@ test('a map of 300 boxes and 600 lines is laid out without overlaps, the same ea
     return Math.floor((seed / 2_147_483_648) * below);
   };
   const edges = Array.from({ length: 600 }, () => edge(`${ids[random(230)]}`, `${ids[150 + random(150)]}`));
-  const startMs = performance.now();
+  const before = process.cpuUsage();
   const graph = drawn(nodesOf(ids), edges, alone);
   const layout = layOut(graph.nodes, graph.edges);
-  const tookMs = performance.now() - startMs;
+  const { user, system } = process.cpuUsage(before);
+  const tookMs = (user + system) / 1000;
   assert.equal(layout.places.size, 300);
   expectNothingOverlaps(layout);
   const again = drawn(nodesOf([...ids].reverse()), [...edges].reverse(), alone);
   assert.deepEqual([...layOut(again.nodes, again.edges).places].sort(), [...layout.places].sort());
   assert.ok(layout.width < 4 * layout.height && layout.height < 4 * layout.width, 'it fits into a window');
-  assert.ok(tookMs < 2_000, `it took ${tookMs} ms`);
+  assert.ok(tookMs < 2_000, `it took ${tookMs} ms of CPU time`);
 });
 
 test('many things that are connected alike are one box, until it is opened', () => {

@@ -9,7 +9,10 @@ const wordsToReplaceEverywhere: readonly [find: RegExp, write: string][] = [
   [/\banew\b/i, 'again, or a verb with re-'],
   [/\b(?:is|are|was|were|be) told of\b|\btells? of\b/i, 'is reported, reports'],
   [/\bwhat (?:became|becomes|came) of\b/i, 'the outcome of'],
-  [/\b(?:nobody|somebody|anybody|whoever|whomever)\b/i, 'the role: user, caller, receiver, operator'],
+  [
+    /\b(?:nobody|somebody|anybody|everybody|whoever|whomever)\b/i,
+    'the role: user, caller, receiver, operator, all users',
+  ],
   [/\b(?:goes|go|went|gone|going) on\b(?! (?:a|as)\b)/i, 'continues'],
   [/\bany more\b(?! than)/i, 'no longer'],
   [/\bbesides\b/i, 'in addition to, apart from'],
@@ -48,7 +51,8 @@ const namesToReplace: readonly [find: RegExp, write: string][] = [
   [/\bsleeperMs\b/, 'staleLeaseGraceMs'],
   [/[aA]rrivingJob\b|\barriving-job\b|\.arriving\b|\bwithdraw(?:n|s)?\b/, 'UnpersistedJob, cancelWrite'],
   [/[uU]ntold\b|\bsetTold\b/, 'pending, notified'],
-  [/\bQueueWish\b|\bwish\b/, 'QueueRequest, request'],
+  [/\b(?:\w+W|w)ish(?:es)?\b/, 'QueueRequest, request'],
+  [/\b(?:mend|mended|\w+Mended)\b/, 'fix, fixed'],
   [/\binterface Given\b|: Given\b/, 'UnstoredGrant, CommandOptions'],
   [/\brunWords\b|\brun-words\b/, 'runCli'],
   [/\bquestionOf\b|\bRoute(?:Question|Answer)\b|\bMadeDeliveries\b/, 'prefetchSubscribers, RoutedDeliveries'],
@@ -129,7 +133,7 @@ test('pages for contributors use the words of the field', () => {
 /** Texts in quotes outside of public files: error messages, mostly. */
 test('error messages name roles, and say what is so now', () => {
   const files = projectFiles().filter((file) => /^src\/.*\.ts$/.test(file) && !file.endsWith('.test.ts'));
-  const riddle = /\b(?:nobody|somebody|anybody|whoever|goes on|gone on|any more)\b/i;
+  const riddle = /\b(?:nobody|somebody|anybody|everybody|whoever|goes on|gone on|any more)\b/i;
   const wrong = files.flatMap((file) =>
     readProjectFile(file)
       .split('\n')
@@ -142,7 +146,10 @@ test('error messages name roles, and say what is so now', () => {
 });
 
 test('names use the words of the field', () => {
-  const code = projectFiles().filter((file) => /^(?:src|cli|sdk)\/.*\.ts$/.test(file));
+  const code = projectFiles().filter(
+    (file) =>
+      /^(?:src|cli|sdk|dashboard|test|bench|scripts)\/.*\.tsx?$/.test(file) && file !== 'test/words.test.ts',
+  );
   assert.deepEqual(found(code, namesToReplace), []);
 });
 

@@ -35,6 +35,36 @@ export function treeUsage(rootPid: number): TreeUsage {
   return usage;
 }
 
+/** The memory of one process, in MB. */
+export interface ProcessUsage {
+  /** The program, and the file that it runs. */
+  command: string;
+  rssMb: number;
+  pssMb: number;
+  /** Pages that no other process has. */
+  privateMb: number;
+}
+
+/** A process and everything that it started, the first one first. */
+export function processesOf(rootPid: number): ProcessUsage[] {
+  return treeOf(rootPid).flatMap((pid) => {
+    const rollup = readProc(`${pid}/smaps_rollup`);
+    if (rollup === undefined) return [];
+    const mbOf = (name: string) => Number(new RegExp(`^${name}: +(\\d+)`, 'm').exec(rollup)?.[1] ?? 0) / 1024;
+    const privateMb = mbOf('Private_Clean') + mbOf('Private_Dirty');
+    return [{ command: commandOf(pid), rssMb: mbOf('Rss'), pssMb: mbOf('Pss'), privateMb }];
+  });
+}
+
+function commandOf(pid: number): string {
+  const [program = '', ...args] = (readProc(`${pid}/cmdline`) ?? '').split('\0');
+  const file = args.find((arg) => /\.[cm]?[jt]s$/.test(arg));
+  return [program, file]
+    .map((path) => path?.split('/').at(-1) ?? '')
+    .join(' ')
+    .trim();
+}
+
 function treeOf(rootPid: number): number[] {
   const childrenOf = new Map<number, number[]>();
   for (const name of process.platform === 'linux' ? readdirSync('/proc') : []) {

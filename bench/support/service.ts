@@ -21,13 +21,15 @@ export interface Service {
   stop(): Promise<void>;
 }
 
-const readyTimeoutMs = 30_000;
+const readyTimeoutMs = 120_000;
 const stopTimeoutMs = 15_000;
 
-/** `settings` are environment variables on top of the few this sets. */
-export async function startService(settings: Record<string, string> = {}): Promise<Service> {
+/** `settings` are environment variables on top of the few this sets; `apiKey` is the one of an earlier start on the same data. */
+export async function startService(
+  settings: Record<string, string> = {},
+  { apiKey = randomBytes(24).toString('base64url') }: { apiKey?: string } = {},
+): Promise<Service> {
   const folder = await mkdtemp(join(tmpdir(), 'millrace-bench-'));
-  const apiKey = randomBytes(24).toString('base64url');
   const port = await freePort();
   const logFile = join(folder, 'service.log');
   const log = openSync(logFile, 'a');

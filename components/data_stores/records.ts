@@ -4,6 +4,9 @@ import { ConfigurationError, shown } from '../configuration-error.ts';
 export interface DataStore extends AsyncIterable<[key: string, value: unknown]> {
   get(key: string): Promise<unknown>;
   set(key: string, value: unknown, options?: { ttl?: number | null }): Promise<void>;
+  /** These change a record by what it is; of changes at the same time none is lost. */
+  increment(key: string, amount: number): Promise<number>;
+  append(key: string, value: unknown): Promise<unknown>;
   setTtl(key: string, seconds: number | null): Promise<void>;
   has(key: string): Promise<boolean>;
   delete(key: string): Promise<void>;
@@ -105,6 +108,16 @@ export function ttlOf(ttl: unknown): { ttl?: number } {
   const seconds = Number(ttl);
   if (Number.isFinite(seconds) && seconds > 0) return { ttl: seconds };
   throw new ConfigurationError(`ttl: found ${shown(ttl)}, expected a number of seconds`);
+}
+
+/** A change that the service refuses because of the record or the value is a mistake in the props. */
+export async function changed<T>(change: Promise<T>): Promise<T> {
+  try {
+    return await change;
+  } catch (error) {
+    const { code, message } = error as { code?: string; message: string };
+    throw code === 'invalid_parameter' ? new ConfigurationError(message) : error;
+  }
 }
 
 /** Stores the record of an action that may create it. Returns the value. */

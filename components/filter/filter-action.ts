@@ -12,18 +12,6 @@ export interface FilterAction {
 }
 
 export const filterProps = {
-  messageOnContinue: {
-    type: 'string',
-    label: 'Message when it continues',
-    description: 'What the step returns when the workflow continues',
-    optional: true,
-  },
-  messageOnEnd: {
-    type: 'string',
-    label: 'Message when it ends',
-    description: 'What the run shows as the reason when the workflow ends here',
-    optional: true,
-  },
   initialValue: {
     type: 'any',
     label: 'Value',
@@ -48,6 +36,18 @@ export const filterProps = {
     label: 'Match case',
     description: 'Whether `A` and `a` differ when texts are compared',
     default: false,
+    optional: true,
+  },
+  messageOnContinue: {
+    type: 'string',
+    label: 'Message when it continues',
+    description: 'What the step returns when the workflow continues',
+    optional: true,
+  },
+  messageOnEnd: {
+    type: 'string',
+    label: 'Message when it ends',
+    description: 'What the run shows as the reason when the workflow ends here',
     optional: true,
   },
 } as const;

@@ -37,6 +37,7 @@ export const dateProps = {
     description: 'How the date is written; without it, it is recognized: `03/04/2026` is March 4',
     optional: true,
     options: offeredFormats,
+    otherValues: true,
   },
   timezone: {
     type: 'string',
@@ -53,6 +54,7 @@ export const outputFormatProp = {
   description:
     'How to write the date; tokens such as `YYYY`, `MMM`, `DD`, `HH`, `mm`, `ss`, `Z`, and `[text]` as it is',
   options: offeredFormats,
+  otherValues: true,
 } as const;
 
 export interface DateInput {

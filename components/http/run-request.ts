@@ -71,7 +71,7 @@ function addReason(error: Error, data: unknown): void {
   const text = (typeof data === 'string' ? data : (JSON.stringify(data) ?? '')).trim();
   if (text === '' || Buffer.isBuffer(data)) return;
   const { message, stack } = error;
-  error.message = `${message}: ${text.slice(0, reasonCharactersMax)}`;
+  error.message = `${message}: ${text.length > reasonCharactersMax ? `${text.slice(0, reasonCharactersMax)}…` : text}`;
   if (stack !== undefined) error.stack = stack.replace(message, () => error.message);
 }
 

@@ -37,6 +37,8 @@ import { Shell } from '~/parts/shell.tsx';
 const WorkspacePage = later(async () => (await import('~/pages/workspace.tsx')).WorkspacePage);
 const NewWorkspacePage = later(async () => (await import('~/pages/new-workspace.tsx')).NewWorkspacePage);
 const InstancePage = later(async () => (await import('~/pages/instance.tsx')).InstancePage);
+const ImportsPage = later(async () => (await import('~/pages/imports.tsx')).ImportsPage);
+const ImportPage = later(async () => (await import('~/pages/import.tsx')).ImportPage);
 const MapPage = later(async () => (await import('~/pages/map.tsx')).MapPage);
 const Subscriptions = later(async () => (await import('~/pages/subscriptions.tsx')).Subscriptions);
 
@@ -101,6 +103,8 @@ function Routes() {
               )}
             </Route>
             <Route path="/workflows/:id">{({ id }) => <WorkflowPage key={id} id={id} />}</Route>
+            <Route path="/imports" component={ImportsPage} />
+            <Route path="/imports/:id" component={ImportPage} />
             <Route path="/runs/:id">{({ id }) => <RunPage key={id} id={id} />}</Route>
             <Route path="/webhooks" component={Webhooks} />
             <Route path="/webhooks/new" component={NewWebhookPage} />

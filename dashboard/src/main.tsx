@@ -9,6 +9,7 @@ import './style/accounts.css';
 import './style/workspace.css';
 import './style/editing.css';
 import './style/sources.css';
+import './style/imports.css';
 import { App } from './app.tsx';
 
 const root = document.getElementById('root');

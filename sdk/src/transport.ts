@@ -41,7 +41,7 @@ export interface ApiRequest {
   readonly path: string;
   /** Undefined ones are left out. */
   readonly query?: Readonly<Record<string, unknown>>;
-  /** Sent as JSON. */
+  /** Sent as JSON; a Blob or bytes are sent as they are. */
   readonly body?: unknown;
   /** Asked without saying who asks. */
   readonly isPublic?: boolean;
@@ -190,6 +190,8 @@ export class Transport {
       signal: AbortSignal;
     },
   ): Promise<Response> {
+    const bytes = body instanceof Blob || body instanceof Uint8Array ? body : undefined;
+    const type = bytes === undefined ? 'application/json' : 'application/octet-stream';
     return this.#fetch(`${this.#root}${path}${queryText(query)}`, {
       method,
       headers: {
@@ -197,10 +199,10 @@ export class Transport {
         ...userAgentHeader(this.#options.userAgent),
         ...this.#options.headers,
         ...(authorization === undefined ? {} : { authorization }),
-        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...(body === undefined ? {} : { 'content-type': type }),
         ...headers,
       },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      ...(body === undefined ? {} : { body: (bytes as RequestInit['body']) ?? JSON.stringify(body) }),
       // The API redirects nowhere; following would turn a POST into a GET, and hand the key on.
       redirect: 'manual',
       signal,

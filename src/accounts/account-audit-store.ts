@@ -1,3 +1,5 @@
+import type { RemoveOfOwner } from '#identity/retention-pruner.ts';
+import { isAsInstance } from '#identity/retention-store.ts';
 import { newId } from '#lib/ids.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import { rowsPerInsert } from '#storage/insert-rows.ts';
@@ -47,6 +49,7 @@ export async function recordAudit(tx: Tx, ...entries: AuditEntry[]): Promise<voi
 /** For what changes nothing else: programs read credentials often, and each read is on disk before it is answered. */
 export const recordReads: BatchWrite<AuditEntry[], void> = {
   name: 'record-credential-reads',
+  ownerOf: ([first]) => first?.account.owner_id,
   async run(tx, reads) {
     await recordAudit(tx, ...reads.flat());
     return reads.map(() => undefined);
@@ -99,9 +102,26 @@ export async function removeAuditBefore(tx: Tx, ms: number, limit: number): Prom
         .selectFrom('account_audit')
         .select('id')
         .where('created_at_ms', '<', ms)
+        .where(isAsInstance('audit'))
         .orderBy('created_at_ms')
         .limit(limit),
     )
     .executeTakeFirst();
   return Number(numDeletedRows);
 }
+
+/** Removes entries of an owner from before a time. */
+export const removeAccountAuditOf: RemoveOfOwner = async (tx, { ownerId, beforeMs, limit }) => {
+  const { numDeletedRows } = await tx
+    .deleteFrom('account_audit')
+    .where('id', 'in', (from) =>
+      from
+        .selectFrom('account_audit')
+        .select('id')
+        .where('owner_id', '=', ownerId)
+        .where('created_at_ms', '<', beforeMs)
+        .limit(limit),
+    )
+    .executeTakeFirst();
+  return Number(numDeletedRows);
+};

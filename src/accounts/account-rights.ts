@@ -18,7 +18,7 @@ export function mayChange(owners: Ownership, caller: Caller, account: Account): 
 
 /**
  * The account, with at least this right. Throws CallerError `forbidden` for those who may see it, and one and the same
- * `not_found`, after the same statements, for everybody else and for an id that nothing has.
+ * `not_found`, after the same statements, for all other callers and for an id that nothing has.
  */
 export async function requireAccount(
   db: Db,

@@ -5,8 +5,10 @@ import type { EventBus } from '#events/event-bus.ts';
 import { LeaseClock } from '#jobs/lease-clock.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
+import type { OldRowPruner } from '#storage/old-row-pruner.ts';
 import type { Store } from '#storage/store.ts';
 import type { Vault } from '#vault/vault.ts';
+import { accountAuditPruner } from './account-audit-pruner.ts';
 import { AccountCredentials } from './account-credentials.ts';
 import { changeHealth, type HealthOptions } from './account-health.ts';
 import { type Account, endRefreshLeases } from './account-store.ts';
@@ -18,8 +20,8 @@ import { openClient } from './oauth/manage-oauth-clients.ts';
 import { SignerUris } from './oauth/oauth1-signer-uris.ts';
 import { createTokenEndpoint } from './oauth/token-endpoint.ts';
 import { OAuth1Signer } from './oauth1-signer.ts';
-import { AuditPruner } from './prune-audit.ts';
 import { AccountRefresher } from './refresh-account.ts';
+import { type RemovalOptions, removeAccountsOf } from './remove-accounts.ts';
 import { revokeGrant } from './revoke-grant.ts';
 
 /** The services of connected accounts, assembled: reading credentials, health, and signing. */
@@ -30,7 +32,8 @@ export class AccountService {
   readonly #store: Store;
   readonly #refresher: AccountRefresher;
   readonly #kept: KeptAccounts;
-  readonly #auditPruner: AuditPruner;
+  readonly #auditPruner: OldRowPruner;
+  readonly #removal: Omit<RemovalOptions, 'revoke'>;
   readonly #revoke: (account: Account, credentials: Record<string, unknown>) => Promise<void>;
 
   constructor(options: {
@@ -75,7 +78,8 @@ export class AccountService {
       checkHours: options.checkHours,
     });
     this.checker = this.#kept.checker;
-    this.#auditPruner = new AuditPruner({ store, clock, logger, daysKept: options.auditDays });
+    this.#auditPruner = accountAuditPruner({ store, clock, logger, daysKept: options.auditDays });
+    this.#removal = { store, vault, clock, logger, onChange };
     this.#revoke = (account, credentials) =>
       revokeGrant({ db: store.read, vault, logger, tokens, findApp }, account, credentials);
   }
@@ -90,6 +94,14 @@ export class AccountService {
 
   async stop(graceMs: number): Promise<void> {
     await Promise.all([this.#kept.stop(graceMs), this.#refresher.stop(graceMs), this.#auditPruner.stop()]);
+  }
+
+  /**
+   * Removes the accounts of an owner who is deleted, and tells the providers, until `untilMs`. Accounts of later are left: they go with the
+   * rows of the owner.
+   */
+  removeAllOf(ownerId: string, limits: { untilMs: number; signal: AbortSignal }): Promise<void> {
+    return removeAccountsOf({ ...this.#removal, revoke: this.#revoke }, ownerId, limits);
   }
 
   /** Tells the provider that an account was deleted here. What it answers changes nothing. */

@@ -93,6 +93,21 @@ export async function selectAccounts(
   return pageOf(query, page);
 }
 
+/** At most two accounts of an app with this name: a second one means that the name is not enough. */
+export function findAccountsByName(
+  db: Db,
+  { ownerIds, app, name }: { ownerIds: readonly string[]; app: string; name: string },
+): Promise<Account[]> {
+  return db
+    .selectFrom('accounts')
+    .select(accountColumns)
+    .where('owner_id', 'in', [...ownerIds])
+    .where('app_slug', '=', app)
+    .where('name', '=', name)
+    .limit(2)
+    .execute();
+}
+
 /** The app of some account of the owner with this app id. The apps of other owners are private. */
 export async function findAppSlug(db: Db, ownerId: string, appId: string): Promise<string | undefined> {
   const found = await db

@@ -8,11 +8,11 @@ import { sourceRow } from '../../test/support/source-row.ts';
 import { deployAgain, storeWorkflow } from '../../test/support/stored-workflows.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { TestClock } from '../../test/support/test-clock.ts';
+import { accountAuditPruner } from './account-audit-pruner.ts';
 import { recordAudit, selectAudit, theService } from './account-audit-store.ts';
 import { refuseInUse, usesOf, viewUses } from './account-uses.ts';
 import { endGrantsOf, recordUse } from './account-uses-store.ts';
 import { createAccount } from './manage-accounts.ts';
-import { AuditPruner } from './prune-audit.ts';
 
 const dayMs = 86_400_000;
 
@@ -198,7 +198,7 @@ forEachStore((fixture) => {
       await recordAudit(tx, { account, action: 'created', actor: theService, nowMs: nowMs - 29 * dayMs });
       await recordUse(tx, { account, usedBy: 'dc_new', nowMs: nowMs - 29 * dayMs });
     });
-    const pruner = new AuditPruner({ store: fixture.store, clock, logger: silentLogger, daysKept: 30 });
+    const pruner = accountAuditPruner({ store: fixture.store, clock, logger: silentLogger, daysKept: 30 });
     await pruner.prune();
     const { rows } = await selectAudit(
       fixture.store.read,

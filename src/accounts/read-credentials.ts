@@ -1,3 +1,4 @@
+import { requireScope } from '#identity/key-scopes.ts';
 import { type Caller, notFound, ownersOf } from '#identity/permissions.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, toError, UnavailableError } from '#lib/errors.ts';
@@ -31,8 +32,9 @@ export class CredentialReader {
     this.#logger = options.logger;
   }
 
-  /** Throws CallerError `not_found` or `forbidden`, UnavailableError when they cannot be opened. */
+  /** Throws CallerError `not_found`, `forbidden` or `insufficient_scope`, UnavailableError when they cannot be opened. */
   async readOne(caller: Caller, id: string): Promise<OpenedAccount> {
+    requireScope(caller.scopes, 'credentials');
     const account = await requireAccount(this.#store.read, caller, id, 'change');
     const opened = await this.#credentials.read(id, [account.owner_id]);
     const told = await this.#record(caller, [opened]);
@@ -44,6 +46,7 @@ export class CredentialReader {
 
   /** Credentials of those accounts that the caller may change; accounts that cannot be opened are left out, and the log says why. */
   async readSome(caller: Caller, accounts: readonly Account[]): Promise<Map<string, OpenedAccount>> {
+    requireScope(caller.scopes, 'credentials');
     const owners = await ownersOf(this.#store.read, caller);
     const readable = accounts.filter((account) => mayChange(owners, caller, account));
     const opened: OpenedAccount[] = [];

@@ -29,6 +29,8 @@ type OptionName =
   | 'git'
   | 'ref'
   | 'replace'
+  | 'to'
+  | 'back'
   | 'yes';
 export type Options = Partial<Record<OptionName, string>>;
 
@@ -82,6 +84,8 @@ export type AdminCommands = Readonly<Record<string, Command>>;
 export const listedMax = 10_000;
 
 export interface AdminRequest {
+  /** The words of the command, such as `user create`. */
+  name: string;
   /** Undefined asks for help. */
   command: Command | undefined;
   options: Options;
@@ -97,10 +101,10 @@ export function readAdminRequest(commands: AdminCommands, argv: readonly string[
     Object.entries(given).map(([option, value]) => [option, String(value)]),
   ) as Options;
   const { name, argument } = commandIn(commands, positionals);
-  if (help === true || name === 'help') return { command: undefined, options: {}, json: json === true };
+  if (help === true || name === 'help') return { name, command: undefined, options: {}, json: json === true };
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
   if (command === undefined) {
-    throw new UsageError(name === '' ? 'say what to do' : `there is no command ${JSON.stringify(name)}`);
+    throw new UsageError(unknownCommand(commands, name));
   }
   if (command.argument?.isRequired === true && argument === undefined) {
     const { unless } = command.argument;
@@ -121,7 +125,15 @@ export function readAdminRequest(commands: AdminCommands, argv: readonly string[
   if (missing.length > 0) {
     throw new UsageError(`${name} needs ${missing.map((option) => `--${option}`).join(', ')}`);
   }
-  return { command, options, ...(argument === undefined ? {} : { argument }), json: json === true };
+  return { name, command, options, ...(argument === undefined ? {} : { argument }), json: json === true };
+}
+
+function unknownCommand(commands: AdminCommands, name: string): string {
+  if (name === '') return 'no command was given';
+  const [topic = '', ...rest] = name.split(' ');
+  const words = namesAbout(commands, topic).map((one) => one.slice(topic.length + 1));
+  if (words.length === 0) return `there is no command ${JSON.stringify(name)}`;
+  return `${topic}: found ${rest.length === 0 ? 'nothing' : JSON.stringify(rest.join(' '))}, expected ${words.join(' or ')}`;
 }
 
 /** The last word is an argument where the words before it are a command that takes one. */
@@ -139,8 +151,28 @@ function isNeeded({ isRequired, unless }: NonNullable<CommandWords['argument']>)
   return isRequired && unless === undefined;
 }
 
-export function adminHelp(commands: AdminCommands): string {
-  const entries = Object.entries(commands).map(([name, { argument, required, optional, summary }]) => {
+/** Help for the commands that begin with `topic`, such as `user`; for all of them, if none does. */
+export function adminHelp(commands: AdminCommands, topic = ''): string {
+  return `Administration of a Millrace, directly on its store; settings as for the service.
+
+npm run millrace -- <command>
+
+${usageOf(commands, topic).join('\n')}
+  help
+      all commands
+
+--json prints JSON for machines (npm run --silent keeps npm's own lines out of it).
+On the embedded store the service must be stopped; on PostgreSQL it may run, unless a command says otherwise. A backup is made beside
+a service that runs, on both.
+Exit codes: 0 done, 1 failed, 2 the command line is wrong.
+`;
+}
+
+/** How the commands that begin with `topic` are used, and what each does; all of them, if none does. */
+export function usageOf(commands: AdminCommands, topic: string): string[] {
+  const names = namesAbout(commands, topic);
+  const entries = Object.entries(commands).filter(([name]) => names.length === 0 || names.includes(name));
+  return entries.map(([name, { argument, required, optional, summary }]) => {
     const needed = Object.entries(required).map(([option, value]) => ` --${option} ${value}`);
     const possible = Object.entries(optional).map(
       ([option, value]) => ` [--${option}${value === '' ? '' : ` ${value}`}]`,
@@ -149,19 +181,11 @@ export function adminHelp(commands: AdminCommands): string {
       argument === undefined ? '' : isNeeded(argument) ? ` ${argument.name}` : ` [${argument.name}]`;
     return `  ${name}${own}${needed.join('')}${possible.join('')}\n      ${summary}`;
   });
-  return `Administration of a Millrace, directly on its store; settings as for the service.
+}
 
-npm run millrace -- <command>
-
-${entries.join('\n')}
-  help
-      this text
-
---json prints JSON for machines (npm run --silent keeps npm's own lines out of it).
-On the embedded store the service must be stopped; on PostgreSQL it may run, unless a command says otherwise. A backup is made beside
-a service that runs, on both.
-Exit codes: 0 done, 1 failed, 2 the command line is wrong.
-`;
+/** `user create` and `user list` for `user`. */
+function namesAbout(commands: AdminCommands, topic: string): string[] {
+  return Object.keys(commands).filter((name) => name.split(' ')[0] === topic);
 }
 
 function parse(commands: AdminCommands, argv: readonly string[]) {

@@ -1,3 +1,4 @@
+import { noteOwner, noteSubject } from '#audit/audit-context.ts';
 import { apiKeysOf, insertApiKey, markRevoked } from '#identity/api-key-store.ts';
 import { createUser, createWorkspace } from '#identity/create-identity.ts';
 import { brokenRule, identityRules } from '#identity/identity-rules.ts';
@@ -35,6 +36,7 @@ export const identityCommands: AdminCommands = {
       const username = checked(options, 'username');
       const email = checked(options, 'email');
       const { user, secret } = await createUser(store, { username, email }, clock);
+      noteSubject({ kind: 'users', id: user.id, isNew: true });
       return {
         data: { ...userData(user), api_key: secret },
         lines: [`User ${user.id} (${username}, ${email}) was created.`, ...keyLines(secret)],
@@ -68,6 +70,7 @@ export const identityCommands: AdminCommands = {
           ? must(await findFirstAdmin(store.read), 'this instance has no admin: say --owner')
           : await userNamed(store.read, options.owner, 'owner');
       const workspace = await createWorkspace(store, { name, user }, clock);
+      noteSubject({ kind: 'workspaces', id: workspace.id, isNew: true });
       const { id, orgname, email } = workspace;
       return {
         data: { id, orgname, name, email },
@@ -106,6 +109,9 @@ export const identityCommands: AdminCommands = {
         `no workspace ${JSON.stringify(workspaceText)}`,
       );
       const user = await userNamed(store.read, userText, 'user');
+      // For the admins of the workspace, as with every other change of its members.
+      noteOwner(workspace.id);
+      noteSubject({ kind: 'members', id: user.id, path: { id: workspace.id } });
       await store.transaction((tx) =>
         putMember(tx, store, { workspaceId: workspace.id, userId: user.id, role }, clock.now()),
       );
@@ -127,6 +133,7 @@ export const identityCommands: AdminCommands = {
       const key = await store.transaction((tx) =>
         insertApiKey(tx, { userId: user.id, name, secret }, clock.now()),
       );
+      noteSubject({ kind: 'api_keys', id: key.id, isNew: true });
       return {
         data: { id: key.id, user_id: user.id, name, api_key: secret },
         lines: [`Key ${key.id} of ${user.id} (${user.username}) was created.`, ...keyLines(secret)],
@@ -153,6 +160,7 @@ export const identityCommands: AdminCommands = {
     summary: 'an API key, at once; also the last one of its user',
     api: 'DELETE /v1/users/me/api_keys/{id}',
     run: async ({ store, clock }, { id = '' }) => {
+      noteSubject({ kind: 'api_keys', id });
       const wasThere = await store.transaction((tx) => markRevoked(tx, id, clock.now()));
       if (!wasThere)
         throw new CallerError('not_found', `no API key ${JSON.stringify(id)} that can be revoked`);

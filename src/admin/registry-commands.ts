@@ -1,9 +1,10 @@
 import { readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { readNpmConfig } from '#components/npm-config.ts';
+import { npmThroughProxy, readNpmConfig } from '#components/npm-config.ts';
 import { PackageFetcher } from '#components/package-fetcher.ts';
 import { AddressPolicy } from '#egress/address-policy.ts';
+import { EgressProxy } from '#egress/egress-proxy.ts';
 import { createGuardedDispatcher } from '#egress/guarded-dispatcher.ts';
 import { CallerError } from '#lib/errors.ts';
 import { silentLogger } from '#lib/logger.ts';
@@ -224,15 +225,21 @@ async function withRegistry<T>(
   work: (registry: RegistryOptions & UpdateOptions) => Promise<T>,
 ): Promise<T> {
   const { store, clock, settings, environment, progress } = context;
+  const { egressProxy: proxyUrl } = settings;
   const dispatcher = createGuardedDispatcher({
-    policy: new AddressPolicy({ allow: settings.egress, connectTo: settings.connectTo, deny: () => [] }),
+    policy: new AddressPolicy({
+      ...{ allow: settings.egress, connectTo: settings.connectTo, deny: () => [] },
+      ...(proxyUrl === ''
+        ? {}
+        : { proxy: new EgressProxy({ url: proxyUrl, except: settings.egressProxyExcept }) }),
+    }),
     ...(settings.extraCa === '' ? {} : { extraCa: await readFile(settings.extraCa, 'utf8') }),
   });
   const repository = { dispatcher, logger: silentLogger, folder: repositoriesFolder(context) };
   const fetcher = new PackageFetcher({
     cacheFolder: join(settings.data, 'components'),
     registry: settings.npmRegistry,
-    npmConfig: await readNpmConfig(environment, homedir(), settings.extraCa),
+    npmConfig: npmThroughProxy(await readNpmConfig(environment, homedir(), settings.extraCa), settings),
     logger: silentLogger,
   });
   try {

@@ -403,6 +403,19 @@ test('a component that takes too much CPU time to build is refused with that rea
   }
 });
 
+test('a component whose text makes esbuild take too much memory is refused, and the next one is built', async () => {
+  const small = await newBuilder({ cache: 'memory', limits: { memoryBytesMax: 256 * 1024 * 1024 } });
+  // esbuild joins constant texts, and keeps each text on the way: 80 KB of source take 650 MB, 400 KB more than 10 GB.
+  const concatenation = `export default { key: ${'"a"+'.repeat(30_000)}"b" }`;
+  try {
+    const error = await failure(build(concatenation, small), 'component_too_large');
+    assert.equal(error.message, 'building the component took more than 256 MB of memory');
+    assert.equal(evaluate(await build('export default { v: 1 }', small)).v, 1);
+  } finally {
+    await small.close();
+  }
+});
+
 describe('a component in a file', () => {
   test('imports files below its root, and nothing outside, also not by a link', async () => {
     const root = join(folder.path, 'registry');

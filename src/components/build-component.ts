@@ -1,31 +1,24 @@
 import { mkdirSync, realpathSync } from 'node:fs';
-import { readFile, rmdir } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { rmdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import { unreachable } from '#lib/assert.ts';
 import { type Clock, systemClock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import { bytesText } from '#lib/units.ts';
-import type { BundlePackages } from '#runner/runner.ts';
-import type { BundleFormat } from '#storage/tables/component-tables.ts';
+import type { ShareObserver } from '#metering/share-records.ts';
+import { BuildBudget } from './build-budget.ts';
 import { type BuildLimits, defaultBuildLimits } from './build-limits.ts';
-import { BuildTime } from './build-time.ts';
-import type {
-  BundleForm,
-  BundleRequest,
-  BundlerOutput,
-  NpmConfig,
-  PackageLock,
-} from './builder/build-messages.ts';
-import { parsePackageSpecifier } from './builder/package-specifier.ts';
-import { errorOf, projectModules } from './builder-child.ts';
+import type { BundleForm, NpmConfig } from './builder/build-messages.ts';
+import { errorOf } from './builder-child.ts';
 import { BuilderPool } from './builder-pool.ts';
 import { readBuilderVersion } from './builder-version.ts';
 import type { BuilderWalls } from './builder-walls.ts';
-import { type BuiltBundle, hashOfBundle } from './built-bundle.ts';
-import { BundleCache, sha256 } from './bundle-cache.ts';
-import { BundlerProcess, providedFolder } from './bundler-process.ts';
-import { type BuildInput, type BuildPackages, EarlierBuilds, treeHashOf } from './earlier-builds.ts';
+import type { BuiltBundle } from './built-bundle.ts';
+import { BundleCache } from './bundle-cache.ts';
+import { type Build, BundlePasses } from './bundle-passes.ts';
+import { BundlerProcess } from './bundler-process.ts';
+import { EarlierBuilds } from './earlier-builds.ts';
 import { npmConfigWith } from './npm-config.ts';
 import {
   type FetchText,
@@ -37,7 +30,7 @@ import {
   storedFiles,
 } from './own-files.ts';
 import type { PackageFolders } from './package-folders.ts';
-import { type InstallTree, PackageTrees } from './package-trees.ts';
+import { PackageTrees } from './package-trees.ts';
 import { processFolder, processFolderOf } from './process-folder.ts';
 import { WarmInstallers } from './warm-installers.ts';
 
@@ -83,9 +76,20 @@ export interface BuildOptions {
  */
 export interface ComponentBuilder {
   build(source: ComponentSource, options: BuildOptions): Promise<BuiltBundle>;
+  /**
+   * Parses code and makes one text of its own files; imports of packages stay imports, and are not looked for. Code of one file is
+   * answered as it is. Rejects as `build` does.
+   */
+  join(source: ComponentSource, options: Pick<BuildOptions, 'ownerId' | 'signal'>): Promise<JoinedCode>;
   /** Builds in a process now, and those in line for one. */
   counts(): { running: number; waiting: number; oldestWaitMs: number };
   close(): Promise<void>;
+}
+
+export interface JoinedCode {
+  code: string;
+  /** Paths of the files that it was made of, the entry first. */
+  files: string[];
 }
 
 export interface ComponentBuilderOptions {
@@ -105,16 +109,9 @@ export interface ComponentBuilderOptions {
   walls?: BuilderWalls;
   limits?: Partial<BuildLimits>;
   clock?: Clock;
+  /** Learns which owner's builds wait, and are refused. */
+  shares?: ShareObserver;
 }
-
-const providedModules: Record<string, string> = {
-  '@pipedream/platform': join(providedFolder, 'pipedream-platform.ts'),
-  '@pipedreamhq/platform': join(providedFolder, 'pipedream-platform.ts'),
-  '@pipedream/helpers': join(providedFolder, 'pipedream-helpers.ts'),
-  '@pipedream/types': join(providedFolder, 'pipedream-types.ts'),
-};
-
-const emptyLock: PackageLock = { imports: {}, packages: {} };
 
 export function createComponentBuilder(options: ComponentBuilderOptions): ComponentBuilder {
   return new ProcessBuilder(options);
@@ -124,20 +121,18 @@ class ProcessBuilder implements ComponentBuilder {
   readonly #options: ComponentBuilderOptions;
   readonly #limits: BuildLimits;
   readonly #clock: Clock;
-  readonly #npm: NpmConfig;
   readonly #earlier: EarlierBuilds;
   readonly #cacheFolder: string;
   readonly #pool: BuilderPool<BundlerProcess>;
   readonly #trees: PackageTrees;
   readonly #installers: WarmInstallers;
+  readonly #passes: BundlePasses;
   readonly #closing = new AbortController();
   /** Builds that run now, by owner and source: two requests for the same one share a build. */
   readonly #running = new Map<
     string,
     { result: Promise<BuiltBundle>; stop: AbortController; waiters: number }
   >();
-  /** Packages that cannot all be had together. */
-  readonly #refusedTogether = new Set<string>();
   #version: Promise<string> | undefined;
   #prepared: Promise<string> | undefined;
 
@@ -145,7 +140,6 @@ class ProcessBuilder implements ComponentBuilder {
     this.#options = options;
     this.#limits = { ...defaultBuildLimits, ...options.limits };
     this.#clock = options.clock ?? systemClock;
-    this.#npm = npmConfigWith(options.npmConfig, options.registry);
     // Its real path: esbuild answers with those, and Node's permission model compares texts.
     mkdirSync(options.cacheFolder, { recursive: true, mode: 0o700 });
     this.#cacheFolder = realpathSync(options.cacheFolder);
@@ -167,7 +161,17 @@ class ProcessBuilder implements ComponentBuilder {
     this.#pool = new BuilderPool({
       start: () => BundlerProcess.start(buildsFolder, tools),
       ...{ concurrency, waitingMax, what: 'components wait to be built' },
-      logger: options.logger,
+      ...{ logger: options.logger, shares: options.shares },
+    });
+    this.#passes = new BundlePasses({
+      ...{
+        limits: this.#limits,
+        clock: this.#clock,
+        npm: npmConfigWith(options.npmConfig, options.registry),
+      },
+      npmCacheFolder: join(this.#cacheFolder, 'npm'),
+      ...{ earlier: this.#earlier, pool: this.#pool, trees: this.#trees, installers: this.#installers },
+      ...{ packages: options.packages, hasAddons: options.addons === true },
     });
   }
 
@@ -201,6 +205,39 @@ class ProcessBuilder implements ComponentBuilder {
     }
   }
 
+  async join(
+    source: ComponentSource,
+    { ownerId, signal }: Pick<BuildOptions, 'ownerId' | 'signal'>,
+  ): Promise<JoinedCode> {
+    const stop = signal === undefined ? [] : [signal];
+    const budget = this.#budgetFor('reading the code', AbortSignal.any([...stop, this.#closing.signal]));
+    try {
+      const folder = await this.#prepare();
+      const own = this.#ownFiles(source, budget.signal);
+      budget.pause();
+      const outcome = await this.#pool.use(
+        (bundler) => {
+          budget.restart();
+          return this.#passes.runBundler(bundler, { own, budget }, { folder, form: 'joined' });
+        },
+        {
+          isReusableAfter: (error) => error instanceof CallerError && !budget.signal.aborted,
+          ...{ signal: budget.signal, ownerId },
+        },
+      );
+      if (outcome.type === 'unfit') throw errorOf(outcome.problem);
+      if (outcome.type !== 'bundled') throw new Error('assertion failed: joined code asks for packages');
+      const files = own.used();
+      const [entry] = files;
+      return {
+        code: files.length === 1 && entry !== undefined ? entry.text : outcome.code,
+        files: files.map(({ path }) => path),
+      };
+    } finally {
+      budget.end();
+    }
+  }
+
   counts(): { running: number; waiting: number; oldestWaitMs: number } {
     return { ...this.#pool.counts, oldestWaitMs: this.#pool.oldestWaitMs };
   }
@@ -221,8 +258,8 @@ class ProcessBuilder implements ComponentBuilder {
     wanted: Pick<Build, 'ownerId' | 'form' | 'standIns' | 'rebuild' | 'allDeclared'>,
     stop: AbortSignal,
   ): Promise<BuiltBundle> {
-    const time = this.#timeFor('building the component', AbortSignal.any([stop, this.#closing.signal]));
-    const { signal } = time;
+    const budget = this.#budgetFor('building the component', AbortSignal.any([stop, this.#closing.signal]));
+    const { signal } = budget;
     try {
       const buildsFolder = await this.#prepare();
       const { packages, addons } = this.#options;
@@ -240,18 +277,17 @@ class ProcessBuilder implements ComponentBuilder {
         );
       }
       const build: Build = {
-        ...{ ...wanted, own, version, time, signal, buildsFolder, language: entry.loader },
+        ...{ ...wanted, own, version, budget, signal, buildsFolder, language: entry.loader },
         isShipped: source.kind === 'file',
       };
-      return (await this.#earlier.findFresh(build, {})) ?? (await this.#bundle(build));
+      return (await this.#earlier.findFresh(build, {})) ?? (await this.#passes.bundle(build));
     } finally {
-      time.end();
+      budget.end();
     }
   }
 
-  #timeFor(what: string, signal: AbortSignal): BuildTime {
-    const { cpuMs, deadlineMs } = this.#limits;
-    return new BuildTime({ what, limits: { cpuMs, deadlineMs }, signal });
+  #budgetFor(what: string, signal: AbortSignal): BuildBudget {
+    return new BuildBudget({ what, limits: this.#limits, signal });
   }
 
   #ownFiles(source: ComponentSource, signal: AbortSignal): OwnFiles {
@@ -271,208 +307,6 @@ class ProcessBuilder implements ComponentBuilder {
     }
   }
 
-  async #bundle(build: Build): Promise<BuiltBundle> {
-    build.time.pause();
-    return this.#pool.use(
-      async (bundler) => {
-        build.time.restart();
-        // Packages are looked for in the second pass only, so the first needs no folder of its own.
-        const { form = 'inline' } = build;
-        const outcome = await this.#runBundler(bundler, build, { folder: build.buildsFolder, form });
-        if (outcome.type === 'bundled')
-          return this.#finish(build, outcome, { lock: emptyLock, declared: {} });
-        if (outcome.type === 'unfit') throw errorOf(outcome.problem);
-        const shipped = build.isShipped && form === 'inline' ? await shippedLock(outcome.specifiers) : null;
-        return shipped === null
-          ? this.#bundleWithPackages(bundler, build, outcome)
-          : this.#bundleShipped(bundler, build, shipped);
-      },
-      {
-        isReusableAfter: (error) => error instanceof CallerError && !build.signal.aborted,
-        signal: build.signal,
-        ownerId: build.ownerId,
-      },
-    );
-  }
-
-  /** With the packages of this project, which the registry's own components import: nothing is installed for them. */
-  async #bundleShipped(bundler: BundlerProcess, build: Build, lock: PackageLock): Promise<BuiltBundle> {
-    const from = { lock, declared: {} };
-    const known = await this.#earlier.findTree(build, from);
-    if (known !== null) return known;
-    const folder = dirname(projectModules);
-    const outcome = await this.#runBundler(bundler, build, { folder, aliases: {}, form: 'inline' });
-    if (outcome.type === 'unfit') throw errorOf(outcome.problem);
-    if (outcome.type !== 'bundled')
-      throw new Error('assertion failed: a second pass asks for packages again');
-    return this.#finish(build, outcome, from);
-  }
-
-  async #bundleWithPackages(bundler: BundlerProcess, build: Build, needs: Needs): Promise<BuiltBundle> {
-    const declared = await build.own.declaredDependencies();
-    const all =
-      build.form === 'tree' && build.allDeclared ? allNeeded(needs.specifiers, declared) : undefined;
-    if (all === undefined || this.#refusedTogether.has(all.join('\n')))
-      return this.#bundleWith(bundler, build, needs);
-    try {
-      return await this.#bundleWith(bundler, build, { ...needs, specifiers: all });
-    } catch (error) {
-      if (!(error instanceof CallerError) || build.signal.aborted || error.code === 'build_timeout')
-        throw error;
-      build.time.restart();
-      // One that cannot be had is in the way of those that do not need it.
-      this.#refusedTogether.add(all.join('\n'));
-      return this.#bundleWith(bundler, build, needs);
-    }
-  }
-
-  async #bundleWith(bundler: BundlerProcess, build: Build, needs: Needs): Promise<BuiltBundle> {
-    const { specifiers } = needs;
-    const declared = await this.#declaredFor(build.own, specifiers);
-    const fresh = await this.#earlier.findFresh(build, declared);
-    if (fresh !== null) return fresh;
-    const { packagesMax, packageFilesMax, packageBytesMax } = this.#limits;
-    const install: InstallTree = async (folder, signal, place) => {
-      // The install has a time limit of its own: other builds may wait for the same packages.
-      const time = this.#timeFor('installing the npm packages of the component', signal);
-      const request = {
-        ...{ type: 'install' as const, folder, nowMs: this.#clock.now() },
-        ...{ cache: join(this.#cacheFolder, 'npm'), npm: this.#npm },
-        ...{ specifiers, declared, packagesMax, filesMax: packageFilesMax, bytesMax: packageBytesMax },
-      };
-      try {
-        return await this.#installers.install(place, request, time);
-      } finally {
-        time.end();
-      }
-    };
-    const key = JSON.stringify([build.ownerId, specifiers, Object.entries(declared).sort()]);
-    const asFiles = await this.#bundleAsFiles(bundler, build, { key, declared, needs });
-    if (asFiles !== null) return asFiles;
-    const { ownerId, signal } = build;
-    build.time.pause();
-    return this.#trees.use({ ownerId, key, install, signal }, async (tree) => {
-      build.time.restart();
-      const { folder, aliases, lock, lockfile } = tree;
-      const known = await this.#earlier.findTree(build, { lock, declared });
-      if (known !== null) return known;
-      const installed = { folder, aliases };
-      const { inlineFilesMax, inlineCodeBytesMax } = this.#limits;
-      const isLarge = tree.files > inlineFilesMax || tree.codeBytes > inlineCodeBytesMax;
-      const inline = await this.#bundleInline(bundler, build, { ...installed, isLarge });
-      if (inline !== null) return this.#finish(build, inline, { lock, declared });
-      const outcome = await this.#runBundler(bundler, build, {
-        ...installed,
-        form: 'tree',
-        standIns: build.standIns,
-      });
-      if (outcome.type !== 'bundled') throw new Error('assertion failed: a tree asks for packages again');
-      const packages = { ownerId: build.ownerId, lockfile };
-      await this.#options.packages?.keepCopy(packages, folder);
-      const resolved = { aliases, lock, lockfile };
-      await this.#earlier.saveResolution(build.ownerId, key, resolved);
-      return this.#finish(build, outcome, { lock, declared, packages });
-    });
-  }
-
-  /** Where packages are to stay files, nothing is read of them: what they resolved to a while ago is enough. Null: unknown. */
-  async #bundleAsFiles(
-    bundler: BundlerProcess,
-    build: Build,
-    { key, declared, needs }: { key: string; declared: Record<string, string>; needs: Needs },
-  ): Promise<BuiltBundle | null> {
-    if (build.form !== 'tree' || this.#options.packages === undefined) return null;
-    const resolved = await this.#earlier.findResolution(build.ownerId, key);
-    if (resolved === null) return null;
-    const { aliases, lock, lockfile } = resolved;
-    const known = await this.#earlier.findTree(build, { lock, declared });
-    if (known !== null) return known;
-    const { standIns, buildsFolder: folder } = build;
-    const isKnown = Object.keys(aliases).length === 0 && standIns.length === 0;
-    const outcome =
-      (isKnown ? needs.asTree : undefined) ??
-      (await this.#runBundler(bundler, build, { folder, aliases, form: 'tree', standIns }));
-    if (outcome.type !== 'bundled') throw new Error('assertion failed: a tree asks for packages again');
-    return this.#finish(build, outcome, { lock, declared, packages: { ownerId: build.ownerId, lockfile } });
-  }
-
-  /** Null when the packages had better stay files. */
-  async #bundleInline(
-    bundler: BundlerProcess,
-    build: Build,
-    { isLarge, ...installed }: { folder: string; aliases: Record<string, string>; isLarge: boolean },
-  ): Promise<Bundled | null> {
-    const mayBeTree = this.#options.packages !== undefined && build.form !== 'inline';
-    if (mayBeTree && (build.form === 'tree' || isLarge)) return null;
-    const outcome = await this.#runBundler(bundler, build, installed);
-    if (outcome.type === 'unfit') {
-      if (mayBeTree) return null;
-      throw errorOf(outcome.problem);
-    }
-    if (outcome.type !== 'bundled')
-      throw new Error('assertion failed: a second pass asks for packages again');
-    const needsAddons = this.#options.addons === true && outcome.addons.length > 0;
-    return mayBeTree && (outcome.beside.length > 0 || needsAddons) ? null : outcome;
-  }
-
-  async #runBundler(
-    bundler: BundlerProcess,
-    build: Build,
-    pass: Pick<BundleRequest, 'folder' | 'aliases' | 'standIns'> & { form?: BundleForm },
-  ) {
-    const entry = await build.own.entry();
-    return bundler.bundle(
-      {
-        type: 'bundle',
-        entry,
-        form: 'inline',
-        ...pass,
-        provided: providedModules,
-        providedFolder,
-        projectModules,
-        bundleBytesMax: this.#limits.bundleBytesMax,
-      },
-      (importer, specifier) => build.own.lookUp(importer, specifier),
-      build.time,
-    );
-  }
-
-  /** Ranges of the package.json above the component, for the packages whose import names none. */
-  async #declaredFor(own: OwnFiles, specifiers: string[]): Promise<Record<string, string>> {
-    const names = specifiers.map(parsePackageSpecifier).filter((it) => it !== null && it.range === undefined);
-    const declared = await own.declaredDependencies();
-    return Object.fromEntries(
-      names.flatMap((it) => {
-        const range = it === null || !Object.hasOwn(declared, it.name) ? undefined : declared[it.name];
-        return it === null || range === undefined ? [] : [[it.name, range]];
-      }),
-    );
-  }
-
-  async #finish(
-    build: Build,
-    { code: text, format }: Bundled,
-    from: BuildPackages & { packages?: BundlePackages },
-  ): Promise<BuiltBundle> {
-    const { lock, declared, packages } = from;
-    const { text: code } = await build.own.entry();
-    const lockText = JSON.stringify(lock);
-    const built: BuiltBundle = {
-      code,
-      codeHash: sha256(code),
-      bundle: {
-        hash: hashOfBundle({ code: text, ...(packages === undefined ? {} : { packages }) }),
-        ...{ code: text, format },
-        ...(packages === undefined ? {} : { packages }),
-      },
-      lock: lockText,
-      files: build.own.used().map((file) => ({ path: file.path, sha256: sha256(file.text) })),
-      treeHash: treeHashOf(build, lockText),
-    };
-    await this.#earlier.save(build, built, { lock, declared });
-    return built;
-  }
-
   /** Makes the folder of builds, and clears what a crash left in it. */
   #prepare(): Promise<string> {
     this.#prepared ??= processFolder(join(this.#cacheFolder, 'builds'), 0o700).catch((error: unknown) => {
@@ -482,47 +316,6 @@ class ProcessBuilder implements ComponentBuilder {
     });
     return this.#prepared;
   }
-}
-
-type Needs = Extract<BundlerOutput, { type: 'needs' }>;
-
-/** Maximum of packages declared for a component; a checkout of a whole registry declares more. */
-const togetherMax = 100;
-
-/** What one component needs and what is declared beside it; undefined where that is too much. */
-function allNeeded(specifiers: readonly string[], declared: Record<string, string>): string[] | undefined {
-  const names = new Set(specifiers.map((specifier) => parsePackageSpecifier(specifier)?.name));
-  const others = Object.keys(declared).filter(
-    (name) => !names.has(name) && !Object.hasOwn(providedModules, name),
-  );
-  const all = [...specifiers, ...others].sort();
-  return all.length > togetherMax ? undefined : all;
-}
-
-type Bundled = { code: string; format: BundleFormat };
-
-/** The versions of these packages in the project; null where one is not there, or another version is asked for. */
-async function shippedLock(specifiers: readonly string[]): Promise<PackageLock | null> {
-  const lock: PackageLock = { imports: {}, packages: {} };
-  for (const specifier of specifiers) {
-    const parsed = parsePackageSpecifier(specifier);
-    if (parsed === null || parsed.range !== undefined) return null;
-    const { name } = parsed;
-    const text = await readFile(join(projectModules, name, 'package.json'), 'utf8').catch(() => null);
-    if (text === null) return null;
-    lock.imports[specifier] = { name, version: String((JSON.parse(text) as { version?: unknown }).version) };
-  }
-  return lock;
-}
-
-interface Build extends BuildInput {
-  /** A component of the registry that ships with the service. */
-  isShipped: boolean;
-  allDeclared: boolean;
-  time: BuildTime;
-  /** The signal of `time`. */
-  signal: AbortSignal;
-  buildsFolder: string;
 }
 
 function rejectOnAbort(signal: AbortSignal): Promise<never> {

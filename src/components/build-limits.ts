@@ -1,3 +1,5 @@
+import { builderMemoryBytesMax } from './build-budget.ts';
+
 /** Limits of one build and of all builds together. */
 export interface BuildLimits {
   /** Own files of one component. */
@@ -13,6 +15,8 @@ export interface BuildLimits {
   cpuMs: number;
   /** Wall time of the same, apart from waiting in line. */
   deadlineMs: number;
+  /** Resident memory of all processes of a build at once. */
+  memoryBytesMax: number;
   /** Packages with more files than that, or more code, stay files: to make one text of them would take too long. */
   inlineFilesMax: number;
   inlineCodeBytesMax: number;
@@ -32,6 +36,7 @@ export const defaultBuildLimits: BuildLimits = {
   bundleBytesMax: 16 * 1024 * 1024,
   cpuMs: 120_000,
   deadlineMs: 5 * 60_000,
+  memoryBytesMax: builderMemoryBytesMax,
   inlineFilesMax: 10_000,
   inlineCodeBytesMax: 32 * 1024 * 1024,
   concurrency: 2,

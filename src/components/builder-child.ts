@@ -1,14 +1,14 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createRequire } from 'node:module';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Duplex, Readable, Writable } from 'node:stream';
-import { fileURLToPath } from 'node:url';
 import { AddressPolicy } from '#egress/address-policy.ts';
 import { attachEgressRelay } from '#egress/egress-relay.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
+import { installationFolder, isPackaged } from '#lib/installation.ts';
 import type { Logger } from '#lib/logger.ts';
-import type { BuildTime } from './build-time.ts';
+import type { BuildBudget } from './build-budget.ts';
 import type { BuildProblem } from './builder/build-messages.ts';
 import { readMessages, writeMessage } from './builder/message-lines.ts';
 import { type BuilderProgram, builderFolder, builderProgram, relayArgument } from './builder-programs.ts';
@@ -17,10 +17,9 @@ import { type BuilderGrant, BuilderWalls } from './builder-walls.ts';
 /** What is kept of a builder's stderr, for our log only. */
 const stderrBytesMax = 8 * 1024;
 
-const projectPackageFile = fileURLToPath(new URL('../../package.json', import.meta.url));
-export const projectModules = dirname(
-  dirname(createRequire(import.meta.url).resolve('esbuild/package.json')),
-);
+const packageFile = join(installationFolder, 'package.json');
+/** The folder of the packages that the service and the components of its own registry use. */
+export const projectModules = dirname(dirname(createRequire(packageFile).resolve('esbuild/package.json')));
 
 /**
  * All of these processes get no environment but a home folder, no addons, no inspector, a bounded heap, and of the permission model
@@ -44,8 +43,8 @@ const commonFlags = [
 const ownModules = [
   builderFolder,
   projectModules,
-  projectPackageFile,
-  ...['../runner/sandbox/', '../lib/'].map((folder) => fileURLToPath(new URL(folder, import.meta.url))),
+  packageFile,
+  ...(isPackaged ? [] : ['runner/sandbox', 'lib'].map((folder) => join(installationFolder, 'src', folder))),
 ];
 
 /** Anything, by address: what may be connected to is decided by name. */
@@ -98,25 +97,14 @@ export class BuilderChild<Output> {
     const isRelayed = connects && walls.areRaised;
     const grant = { ...options.grant, read: [...ownModules, ...options.grant.read] };
     const flags = permissionFlags(grant, connects && !isRelayed);
-    const [command, args] = walls.command({ ...grant, read: [...grant.read, path] }, [
-      ...[...commonFlags, ...flags, path],
-      ...(isRelayed ? [relayArgument] : []),
-    ]);
-    const child = spawn(command, args, {
-      cwd: grant.cwd,
-      // npm asks for the home folder, and not every user is in a list of users.
-      env: { HOME: '/' },
-      // The leader of a group, so that it is ended with what it has started.
-      detached: true,
-      stdio: ['pipe', 'ignore', 'pipe', 'pipe', ...(isRelayed ? (['pipe'] as const) : [])],
-      windowsHide: true,
-    });
+    const args = [...commonFlags, ...flags, path, ...(isRelayed ? [relayArgument] : [])];
+    const child = walls.start({ ...grant, read: [...grant.read, path] }, args, { connects: isRelayed });
     logger.debug({ program, child: child.pid }, 'builder.process-started');
     const [input, , errors, output, way] = child.stdio as unknown as [
       ...[Writable, null, Readable, Readable],
-      Duplex | undefined,
+      Duplex | null,
     ];
-    if (way !== undefined) {
+    if (way !== null) {
       way.on('error', () => {});
       const relay = attachEgressRelay(way, {
         policy: anyAddress,
@@ -164,10 +152,10 @@ export class BuilderChild<Output> {
    * The answer, or an error when the process ends or its time is over first: the process is then no longer to be used.
    * Throws CallerError `component_too_large`, UnavailableError `build_failed`, or the reason of the time's signal.
    */
-  async untilEnd<T>(answer: Promise<T>, time: BuildTime): Promise<T> {
-    const { signal } = time;
+  async untilEnd<T>(answer: Promise<T>, budget: BuildBudget): Promise<T> {
+    const { signal } = budget;
     const { pid } = this.#process;
-    const endWatch = pid === undefined ? undefined : time.watch(pid);
+    const endWatch = pid === undefined ? undefined : budget.watch(pid);
     const stop = new AbortController();
     const aborted = once(signal, 'abort', { signal: stop.signal }).then(
       () => 'aborted' as const,
@@ -181,7 +169,7 @@ export class BuilderChild<Output> {
       if ('value' in first) return first.value;
       const { signalCode } = this.#process;
       this.#logger.warn({ stderr: first.said, signal: signalCode }, 'builder.process-failed');
-      if (/heap out of memory/i.test(first.said)) {
+      if (/out of memory/i.test(first.said)) {
         throw new CallerError(
           'component_too_large',
           'the component needs more memory to build than a build may take',

@@ -1,10 +1,19 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { pino } from 'pino';
+import type { ShareObserver } from '#metering/share-records.ts';
 import { BuilderPool } from './builder-pool.ts';
 
 /** A pool of one, with what happened to the processes it was given. */
-function watchedPool({ waitingMax = 1 } = {}) {
+function watchedPool({
+  waitingMax = 1,
+  concurrency = 1,
+  shares,
+}: {
+  waitingMax?: number;
+  concurrency?: number;
+  shares?: ShareObserver;
+} = {}) {
   const happened: string[] = [];
   const logged: { msg: string; running: number; waiting: number }[] = [];
   let started = 0;
@@ -15,7 +24,7 @@ function watchedPool({ waitingMax = 1 } = {}) {
       happened.push(`${name} starts`);
       return { name, isUsable: true, stop: async () => void happened.push(`${name} stops`) };
     },
-    ...{ concurrency: 1, waitingMax, waitMaxMs: 60_000, what: 'things wait' },
+    ...{ concurrency, waitingMax, waitMaxMs: 60_000, what: 'things wait', shares },
     logger: pino({}, { write: (line) => void logged.push(JSON.parse(line)) }),
   });
   return { pool, happened, logged };
@@ -110,14 +119,72 @@ test('owners take turns: what one has in line does not hold up the first of anot
   const order: string[] = [];
   const use = (ownerId: string, name: string) => pool.use(async () => void order.push(name), { ownerId });
   const first = pool.use(() => promise, { ownerId: 'a' });
+  // They have the processes beyond the first.
+  const extra = ['x', 'y'].map((ownerId) => pool.use(() => promise, { ownerId }));
   const others = ['a1', 'a2', 'a3'].map((name) => use('a', name));
   await assert.rejects(use('a', 'a4'), { code: 'builder_busy', message: /^too many things wait \(3\);/ });
   others.push(use('b', 'b1'), use('b', 'b2'), use('c', 'c1'));
-  assert.deepEqual(pool.counts, { running: 1, waiting: 6 });
+  assert.deepEqual(pool.counts, { running: 3, waiting: 6 });
   assert.ok(pool.oldestWaitMs > 0);
   resolve();
-  await Promise.all([first, ...others]);
+  await Promise.all([first, ...extra, ...others]);
   assert.deepEqual(order, ['a1', 'b1', 'c1', 'a2', 'b2', 'a3']);
   assert.equal(pool.oldestWaitMs, 0);
+  await pool.close();
+});
+
+test('one owner that takes all processes does not hold up the first use of another', async () => {
+  const { pool } = watchedPool({ concurrency: 2, waitingMax: 3 });
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const order: string[] = [];
+  const use = (ownerId: string, name: string) => pool.use(async () => void order.push(name), { ownerId });
+  const endless = ['a', 'a'].map((ownerId) => pool.use(() => promise, { ownerId }));
+  const waiting = use('a', 'a3');
+  await use('b', 'b1');
+  await Promise.all([use('b', 'b2'), use('c', 'c1')]);
+  assert.deepEqual(order, ['b1', 'b2', 'c1']);
+  assert.deepEqual(pool.counts, { running: 2, waiting: 1 });
+  resolve();
+  await Promise.all([...endless, waiting]);
+  await pool.close();
+});
+
+test('owners without a process get one each while all are taken, two more at most; the next has its turn when any ends', async () => {
+  const { pool } = watchedPool({ concurrency: 2, waitingMax: 3 });
+  const ends = new Map(['a', 'b', 'c', 'd'].map((ownerId) => [ownerId, Promise.withResolvers<void>()]));
+  const order: string[] = [];
+  const endless = [...ends].map(([ownerId, { promise }]) => pool.use(() => promise, { ownerId }));
+  assert.deepEqual(pool.counts, { running: 4, waiting: 0 }, 'a third owner and a fourth begin at once');
+  const next = ['a', 'b', 'e'].map((ownerId) => pool.use(async () => void order.push(ownerId), { ownerId }));
+  assert.deepEqual(pool.counts, { running: 4, waiting: 3 });
+  ends.get('d')?.resolve();
+  await next[2];
+  assert.deepEqual(order, ['e'], 'before those of owners that have one under way');
+  for (const { resolve } of ends.values()) resolve();
+  await Promise.all([...endless, ...next]);
+  assert.deepEqual(pool.counts, { running: 0, waiting: 0 });
+  await pool.close();
+});
+
+test('what waits and what is refused is reported with its owner, and nothing of what belongs to the instance', async () => {
+  const reported: string[] = [];
+  const shares = {
+    delayed: (ownerId: string, resource: string) => void reported.push(`${ownerId} ${resource} delayed`),
+    refused: (ownerId: string, resource: string) => void reported.push(`${ownerId} ${resource} refused`),
+  };
+  const { pool } = watchedPool({ shares });
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const uses = ['a', 'a'].map((ownerId) => pool.use(() => promise, { ownerId }));
+  await assert.rejects(
+    pool.use(() => promise, { ownerId: 'a' }),
+    { code: 'builder_busy' },
+  );
+  uses.push(
+    pool.use(() => promise),
+    pool.use(() => promise),
+  );
+  assert.deepEqual(reported, ['a builds delayed', 'a builds refused']);
+  resolve();
+  await Promise.all(uses);
   await pool.close();
 });

@@ -1,5 +1,6 @@
 import { UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
+import type { ShareObserver } from '#metering/share-records.ts';
 
 /** A process waits this long for its next use before it ends. */
 const idleMs = 10_000;
@@ -23,6 +24,9 @@ interface Slot<P> {
 /** A use waits in line for this long at most; a caller of the API would rather try again. */
 const defaultWaitMaxMs = 5 * 60_000;
 
+/** Uses beyond the concurrency, one each for owners that have none under way. Uses of others may take minutes, and are not ended for them. */
+const extraUsesMax = 2;
+
 /** All owners together may have `waitingMax` waiting uses times this number, so that those of one do not block the first of another. */
 const linesMax = 4;
 
@@ -41,6 +45,8 @@ interface PoolOptions<P> {
   /** The subject of the messages about the line: `components wait to be built`. */
   what: string;
   logger: Logger;
+  /** Learns what waits or is refused because of others. */
+  shares?: ShareObserver | undefined;
 }
 
 interface UseOptions {
@@ -54,14 +60,16 @@ interface UseOptions {
 
 /**
  * At most `concurrency` uses at a time, at most `waitingMax` of one owner in line, each for `waitMaxMs` at most; processes stay warm
- * for a while. Owners take turns: a hundred uses of one hold up the first of another by one use at most. Waiting is logged, and
- * an error about the line says how long it is.
+ * for a while. Owners take turns, those with the fewest uses under way first. While all processes are taken, owners that have none get up to
+ * two more: uses that take minutes do not hold up others. Waiting is logged, and an error about the line says how long it is.
  */
 export class BuilderPool<P extends WarmProcess> {
   readonly #options: PoolOptions<P>;
   readonly #idle: Slot<P>[] = [];
   /** In line, by owner; the owner whose turn comes next is first. */
   readonly #lines = new Map<string, Waiting[]>();
+  /** Uses under way, by owner. */
+  readonly #running = new Map<string, number>();
   #busy = 0;
 
   constructor(options: PoolOptions<P>) {
@@ -109,7 +117,7 @@ export class BuilderPool<P extends WarmProcess> {
         else await slot.process.stop();
       }
     } finally {
-      this.#leave();
+      this.#leave(ownerId);
     }
   }
 
@@ -121,10 +129,12 @@ export class BuilderPool<P extends WarmProcess> {
   }
 
   async #enter(ownerId: string, signal?: AbortSignal): Promise<void> {
-    const { concurrency, waitingMax, waitMaxMs = defaultWaitMaxMs, what, logger } = this.#options;
+    const { waitingMax, waitMaxMs = defaultWaitMaxMs, what, logger } = this.#options;
+    // What belongs to the instance is of no owner.
+    const shares = ownerId === '' ? undefined : this.#options.shares;
     signal?.throwIfAborted();
-    if (this.#busy < concurrency) {
-      this.#busy += 1;
+    if (this.#mayBegin(ownerId)) {
+      this.#begin(ownerId);
       return;
     }
     const about = () => ({ what, owner: ownerId, running: this.#busy, waiting: this.#waitingCount });
@@ -132,12 +142,15 @@ export class BuilderPool<P extends WarmProcess> {
     if (own >= waitingMax || this.#waitingCount >= linesMax * waitingMax) {
       logger.warn(about(), 'build.refused');
       const count = own >= waitingMax ? own : this.#waitingCount;
-      throw new UnavailableError('builder_busy', `too many ${what} (${count}); try again in a moment`);
+      const message = `too many ${what} (${count}); try again in a moment`;
+      shares?.refused(ownerId, 'builds', message);
+      throw new UnavailableError('builder_busy', message);
     }
     const { promise: turn, resolve: enter, reject } = Promise.withResolvers<void>();
     const waiting: Waiting = { ownerId, sinceMs: performance.now(), enter };
     this.#lines.set(ownerId, [...(this.#lines.get(ownerId) ?? []), waiting]);
     logger.info(about(), 'build.queued');
+    shares?.delayed(ownerId, 'builds');
     const place = () => (this.#lines.get(ownerId)?.indexOf(waiting) ?? -1) + 1;
     const leaveLine = (error: Error): void => {
       // It is its turn already.
@@ -148,6 +161,7 @@ export class BuilderPool<P extends WarmProcess> {
     const timer = setTimeout(() => {
       const message = `${this.#waitingCount} ${what}, and this one was number ${place()} of its owner after ${waitMaxMs / 1000} seconds; try again in a moment`;
       logger.warn({ ...about(), place: place() }, 'build.refused');
+      shares?.refused(ownerId, 'builds', message);
       leaveLine(new UnavailableError('builder_busy', message));
     }, waitMaxMs);
     const abort = (): void => leaveLine(signal?.reason);
@@ -166,12 +180,35 @@ export class BuilderPool<P extends WarmProcess> {
     else this.#lines.set(ownerId, left);
   }
 
-  #leave(): void {
-    const [next] = [...this.#lines.values()].flatMap(([first]) => first ?? []);
-    if (next === undefined) {
-      this.#busy -= 1;
-      return;
-    }
+  #mayBegin(ownerId: string): boolean {
+    const { concurrency } = this.#options;
+    if (this.#busy < concurrency) return true;
+    return this.#busy < concurrency + extraUsesMax && !this.#running.has(ownerId);
+  }
+
+  #runningOf({ ownerId }: Waiting): number {
+    return this.#running.get(ownerId) ?? 0;
+  }
+
+  #begin(ownerId: string): void {
+    this.#busy += 1;
+    this.#running.set(ownerId, (this.#running.get(ownerId) ?? 0) + 1);
+  }
+
+  #leave(ownerId: string): void {
+    this.#busy -= 1;
+    const left = (this.#running.get(ownerId) ?? 1) - 1;
+    if (left === 0) this.#running.delete(ownerId);
+    else this.#running.set(ownerId, left);
+    const firsts = [...this.#lines.values()].flatMap(([first]) => first ?? []);
+    const next = firsts
+      .filter(({ ownerId: waiting }) => this.#mayBegin(waiting))
+      .reduce<Waiting | undefined>(
+        (fewest, one) =>
+          fewest !== undefined && this.#runningOf(fewest) <= this.#runningOf(one) ? fewest : one,
+        undefined,
+      );
+    if (next === undefined) return;
     this.#remove(next);
     // Its owner's next one comes after those of all others.
     const rest = this.#lines.get(next.ownerId);
@@ -179,6 +216,7 @@ export class BuilderPool<P extends WarmProcess> {
       this.#lines.delete(next.ownerId);
       this.#lines.set(next.ownerId, rest);
     }
+    this.#begin(next.ownerId);
     next.enter();
   }
 

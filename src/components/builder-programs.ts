@@ -1,17 +1,19 @@
-import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import type { Plugin } from 'esbuild';
+import { installationFolder, isPackaged, packagedChildProgram } from '#lib/installation.ts';
 import { type ChildProgram, ensureSharedProgram, isThere } from '#runner/program-file.ts';
-import { npmModules, resolveNpm } from './builder/load-npm.ts';
+import { type NpmModule, npmModules, resolveNpm } from './builder/npm-module-paths.ts';
 
 /** Says to a program that its connections go by way of the service, on descriptor 4. */
 export const relayArgument = 'relayed';
 
-export type BuilderProgram = 'bundler' | 'installer' | 'scanner' | 'git-reader';
+export const builderProgramNames = ['bundler', 'installer', 'scanner', 'git-reader'] as const;
+export type BuilderProgram = (typeof builderProgramNames)[number];
 
-export const builderFolder = fileURLToPath(new URL('./builder/', import.meta.url));
-const esbuildMain = createRequire(import.meta.url).resolve('esbuild');
+/** Folder of the programs' modules; of the programs themselves in the npm package. */
+export const builderFolder = isPackaged
+  ? dirname(packagedChildProgram('bundler'))
+  : join(installationFolder, 'src', 'components', 'builder');
 
 const paths = new Map<BuilderProgram, string>();
 
@@ -22,12 +24,13 @@ const paths = new Map<BuilderProgram, string>();
 export async function builderProgram(name: BuilderProgram): Promise<string> {
   const known = paths.get(name);
   if (known !== undefined && (await isThere(known))) return known;
-  const path = (await ensureSharedProgram(programOf(name))) ?? join(builderFolder, `${name}-main.ts`);
+  const path = (await ensureSharedProgram(builderProgramOf(name))) ?? join(builderFolder, `${name}-main.ts`);
   paths.set(name, path);
   return path;
 }
 
-function programOf(name: BuilderProgram): ChildProgram {
+/** The program, as it is made in a clone and for the npm package. */
+export function builderProgramOf(name: BuilderProgram): ChildProgram {
   return {
     name,
     entry: `src/components/builder/${name}-main.ts`,
@@ -35,16 +38,17 @@ function programOf(name: BuilderProgram): ChildProgram {
       ...['src/components/builder/*.ts', 'src/components/builder-programs.ts', 'package-lock.json'],
       ...['src/runner/sandbox/egress-*.ts', 'src/lib/*.ts'],
     ],
-    bundling: { plugins: [npmInside, esbuildOutside], minifyWhitespace: true },
+    // esbuild looks for its program beside itself.
+    bundling: { plugins: [npmInside(npmModules)], external: ['esbuild'], minifyWhitespace: true },
   };
 }
 
-/** Modules of npm's are loaded by a function that no bundler can follow; in a program they are required by their names. */
-const npmInside: Plugin = {
+/** Modules of npm's are loaded by a function that no bundler can follow; in a bundle these are required by their paths. */
+export const npmInside = (names: readonly NpmModule[]): Plugin => ({
   name: 'npm inside',
   setup({ onLoad }) {
     onLoad({ filter: /[/\\]builder[/\\]load-npm\.ts$/ }, ({ path }) => {
-      const cases = npmModules.map(
+      const cases = names.map(
         (name) => `case ${JSON.stringify(name)}: return require(${JSON.stringify(resolveNpm(name))});`,
       );
       return {
@@ -54,12 +58,4 @@ const npmInside: Plugin = {
       };
     });
   },
-};
-
-/** esbuild looks for its program beside itself. */
-const esbuildOutside: Plugin = {
-  name: 'esbuild outside',
-  setup({ onResolve }) {
-    onResolve({ filter: /^esbuild$/ }, () => ({ path: esbuildMain, external: true }));
-  },
-};
+});

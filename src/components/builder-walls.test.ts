@@ -1,14 +1,17 @@
 import assert from 'node:assert/strict';
-import { execFile, spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
+import type { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { after, before, test } from 'node:test';
-import { promisify } from 'node:util';
 import { silentLogger } from '#lib/logger.ts';
-import { findKernelPrograms } from '#runner/kernel-command.ts';
+import { findKernelPrograms } from '#runner/bubblewrap-command.ts';
+import { niceness } from '#runner/cpu-shares.ts';
 import { kernelSkip } from '../../test/support/sandbox-level.ts';
+import { sessionNicenessOf } from '../../test/support/session-niceness.ts';
 import { createTempFolder, type TempFolder } from '../../test/support/temp-folder.ts';
 import { BuilderWalls } from './builder-walls.ts';
 import { GitReaderProcess } from './git-reader-process.ts';
@@ -25,10 +28,11 @@ before(async () => {
 });
 after(() => folder?.remove());
 
-/** The command of a builder process taken over by an attacker, without Node's permissions: those would be a second line. */
-function command(walls: BuilderWalls, code: string): [string, string[]] {
+/** A builder process taken over by an attacker, without Node's permissions: those would be a second line. What it says is on descriptor 3. */
+function start(walls: BuilderWalls, code: string): { child: ChildProcess; output: Readable } {
   const grant = { read: [place('readable')], write: [place('granted')], startsPrograms: true };
-  return walls.command({ ...grant, cwd: place('granted') }, ['-e', code]);
+  const child = walls.start({ ...grant, cwd: place('granted') }, ['-e', code]);
+  return { child, output: child.stdio[3] as Readable };
 }
 
 function raised(): BuilderWalls {
@@ -61,12 +65,10 @@ test('nothing but what is granted can be reached from a builder process, which w
       await attempt('loopback', connect);
       await attempt('service', () => fs.readFileSync('/proc/${process.pid}/environ').length > 0 ? 'done' : 'empty');
       await attempt('signal', () => process.kill(${process.pid}, 0) && undefined);
-      console.log(JSON.stringify(said));
+      fs.writeSync(3, JSON.stringify(said));
     })();`;
   const run = async (walls: BuilderWalls): Promise<Record<string, string>> => {
-    const [file, args] = command(walls, code);
-    const { stdout } = await promisify(execFile)(file, args, { cwd: place('granted'), env: {} });
-    return JSON.parse(stdout) as Record<string, string>;
+    return JSON.parse(await text(start(walls, code).output)) as Record<string, string>;
   };
   try {
     const allowed = { granted: 'done', readable: 'for all' };
@@ -85,14 +87,26 @@ test('nothing but what is granted can be reached from a builder process, which w
 
 test('a program that a builder process starts ends with it', { skip }, async () => {
   const code = `const { spawn } = require('child_process');
-    const child = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { detached: true, stdio: ['ignore', 'inherit', 'ignore'] });
-    child.unref(); child.on('spawn', () => console.log('started')); setInterval(() => {}, 1000);`;
-  const [file, args] = command(raised(), code);
-  const child = spawn(file, args, { cwd: place('granted'), env: {}, stdio: ['ignore', 'pipe', 'inherit'] });
-  await once(child.stdout, 'data');
+    const child = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { detached: true, stdio: ['ignore', 3, 'ignore'] });
+    child.unref(); child.on('spawn', () => require('fs').writeSync(3, 'started')); setInterval(() => {}, 1000);`;
+  const { child, output } = start(raised(), code);
+  await once(output, 'data');
   child.kill('SIGKILL');
   // The output ends when no process has it open.
-  await once(child.stdout.resume(), 'end');
+  await once(output.resume(), 'end');
+});
+
+test('a builder process has the priority of user code, and so has what it starts', { skip }, async () => {
+  const code = `const { execFile } = require('child_process');
+    execFile(process.execPath, ['-p', 'os.getPriority()'], (error, out) => require('fs').writeSync(3, os.getPriority() + ' ' + out));`;
+  for (const walls of [raised(), new BuilderWalls()]) {
+    const { child, output } = start(walls, code);
+    const session = sessionNicenessOf(child.pid ?? 0) ?? niceness.usual;
+    assert.deepEqual(
+      [(await text(output)).trim(), session],
+      [`${niceness.usual} ${niceness.usual}`, niceness.usual],
+    );
+  }
 });
 
 test('a builder process that is stopped while it starts is gone when it has been stopped, behind walls too', {

@@ -1,11 +1,12 @@
 import { mkdir } from 'node:fs/promises';
-import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
 import { CallerError } from '#lib/errors.ts';
-import type { BuildTime } from './build-time.ts';
+import { installationFolder } from '#lib/installation.ts';
+import type { BuildBudget } from './build-budget.ts';
 import type { BundleRequest, BundlerInput, BundlerOutput, OwnFile } from './builder/build-messages.ts';
 import { BuilderChild, type BuilderProcessOptions, errorOf, problemOf } from './builder-child.ts';
 
-export const providedFolder = fileURLToPath(new URL('./provided/', import.meta.url)).replace(/[/\\]$/, '');
+export const providedFolder = join(installationFolder, 'src', 'components', 'provided');
 
 /** Answers the bundler's questions for the component's own files; a `CallerError` reaches the caller as it is. */
 export type AnswerLookup = (importer: string, specifier: string) => Promise<OwnFile | null>;
@@ -30,11 +31,11 @@ export class BundlerProcess {
     return !this.#child.hasEnded;
   }
 
-  /** After a failure that is not a `CallerError`, or when `time` is over, the process is no longer to be used. */
+  /** After a failure that is not a `CallerError`, or when `budget` is over, the process is no longer to be used. */
   async bundle(
     request: BundleRequest,
     answer: AnswerLookup,
-    time: BuildTime,
+    budget: BuildBudget,
   ): Promise<Exclude<BundlerOutput, { type: 'lookup' | 'failed' }>> {
     const { promise, resolve, reject } = Promise.withResolvers<Exclude<BundlerOutput, { type: 'lookup' }>>();
     let refusal: CallerError | undefined;
@@ -57,7 +58,7 @@ export class BundlerProcess {
       );
     };
     this.#send(request);
-    const outcome = await this.#child.untilEnd(promise, time);
+    const outcome = await this.#child.untilEnd(promise, budget);
     this.#child.onMessage = () => {};
     if (outcome.type !== 'failed') return outcome;
     if (refusal !== undefined && refusal.code === outcome.problem.code) {

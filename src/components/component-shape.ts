@@ -30,6 +30,8 @@ export interface PropDefinition {
   app?: string;
   options?: unknown[];
   remoteOptions?: boolean;
+  /** True: `options` are suggestions, and other values are valid too. */
+  otherValues?: boolean;
   useQuery?: boolean;
   reloadProps?: boolean;
   withLabel?: boolean;

@@ -3,8 +3,10 @@ import { finished } from 'node:stream/promises';
 import type { GuardedDispatcher } from '#egress/guarded-dispatcher.ts';
 import { type GuardedFetchOptions, guardedFetch } from '#egress/guarded-fetch.ts';
 import { CallerError, toError, UnavailableError } from '#lib/errors.ts';
+import { durationText } from '#lib/units.ts';
 import {
   type Capabilities,
+  cloneAdvice,
   GitProtocolError,
   PacketReader,
   packets,
@@ -16,7 +18,7 @@ const service = 'git-upload-pack';
 const refsBytesMax = 64 * 1024 * 1024;
 const shortTimeoutMs = 60_000;
 const agent = 'agent=millrace';
-/** Some hosts know clients by this, where the URL of a repository is that of its page too. */
+/** Some hosts have the repository and its page at one URL, and recognise Git clients by this header. */
 const userAgent = 'git/millrace';
 const objectFormat = 'object-format=sha1';
 
@@ -105,7 +107,7 @@ export class GitClient {
             return;
           }
           // The first byte says what it is: 1 the pack, 2 progress in words, 3 why it ended.
-          if (packet[0] === 3) throw new GitProtocolError(`the server says: ${shown(packet.subarray(1))}`);
+          if (packet[0] === 3) throw new GitProtocolError(refusalOf(packet.subarray(1)));
           if (packet[0] !== 1) return;
           file.write(Buffer.from(packet.subarray(1)));
           bytes += packet.length - 1;
@@ -116,7 +118,7 @@ export class GitClient {
             await Promise.race([new Promise((resolve) => file.once('drain', resolve)), closed]);
         },
       );
-      if (!isPack) throw this.#refused('the server sent nothing');
+      if (!isPack) throw this.#refused(`the server sent nothing: try again, or ${cloneAdvice}`);
       file.end();
       await closed;
     } finally {
@@ -131,7 +133,8 @@ export class GitClient {
       ...{ maxBytes: refsBytesMax, timeoutMs: shortTimeoutMs, signal },
     });
     const { url, body } = response;
-    if (!url.endsWith(path)) throw this.#refused('the server redirects to something else');
+    if (!url.endsWith(path))
+      throw this.#refused('the server redirects to something else: give the URL that git clone takes');
     this.#base = url.slice(0, -path.length);
     this.#capabilities = this.#readAs(() => readCapabilities(body));
     return this.#capabilities;
@@ -146,7 +149,7 @@ export class GitClient {
     const reader = new PacketReader((packet) => {
       if (typeof packet !== 'string' && packet.length < 4096) {
         const text = packet.toString('latin1', 0, 4);
-        if (text === 'ERR ') throw new GitProtocolError(`the server says: ${shown(packet.subarray(4))}`);
+        if (text === 'ERR ') throw new GitProtocolError(refusalOf(packet.subarray(4)));
       }
       onPacket(packet);
     });
@@ -176,17 +179,27 @@ export class GitClient {
       if (options.signal?.aborted === true) throw options.signal.reason;
       if (error instanceof GitProtocolError) throw this.#refused(error.message);
       const { code, message } = toError(error) as NodeJS.ErrnoException;
-      if (code === 'ERR_BODY_TOO_LARGE') throw this.#refused(message);
-      const reason = code === 'EACCES' ? message : `the request failed (${code ?? message})`;
+      if (code === 'ERR_BODY_TOO_LARGE') throw this.#refused(`${message}: ${cloneAdvice}`);
+      const isLate = error instanceof Error && error.name === 'TimeoutError';
+      const reason = isLate
+        ? `no whole answer within ${durationText(options.timeoutMs ?? shortTimeoutMs)}: try again later, or ${cloneAdvice}`
+        : code === 'EACCES'
+          ? message
+          : requestFailure(code, message);
       throw new UnavailableError('repository_unreachable', `${this.#url}: ${reason}`, { cause: error });
     }
     const { status } = response;
     if (status === 200) return response;
     if (status === 401 || status === 403 || status === 404)
-      throw this.#refused(`the server answers ${status}: there is no public repository`);
+      throw this.#refused(
+        `the server answers ${status}: no public repository has this URL. Check it; if the repository is private, ${cloneAdvice}`,
+      );
     if (status === 429 || status >= 500)
-      throw new UnavailableError('repository_unreachable', `${this.#url}: the server answers ${status}`);
-    throw this.#refused(`the server answers ${status}`);
+      throw new UnavailableError(
+        'repository_unreachable',
+        `${this.#url}: the server answers ${status}: try again later`,
+      );
+    throw this.#refused(`the server answers ${status}: give the URL that git clone takes`);
   }
 
   #readAs<T>(read: () => T): T {
@@ -201,6 +214,17 @@ export class GitClient {
   #refused(message: string): CallerError {
     return new CallerError('repository_refused', `${this.#url}: ${message}`, { url: this.#url });
   }
+}
+
+function requestFailure(code: string | undefined, message: string): string {
+  if (code === 'ENOTFOUND') return 'there is no host of this name';
+  if (code === 'ECONNREFUSED') return 'the host accepts no connection';
+  return `the request failed (${code ?? message})`;
+}
+
+/** The reason that a server gives in words of its own. */
+function refusalOf(bytes: Buffer): string {
+  return `the server ended the request with ${JSON.stringify(shown(bytes))}: check the URL and the ref; if the server allows only its own users, ${cloneAdvice}`;
 }
 
 /** What a server says, as it can be shown. */

@@ -3,6 +3,10 @@ export type Packet = Buffer | 'flush' | 'delimiter';
 
 const packetBytesMax = 65_520;
 
+/** What to do where a server cannot be used: the service reads clones that another Git client has made. */
+export const cloneAdvice = 'clone it on the machine of the service, and give the path of the clone';
+const noGit = 'the server does not speak the protocol of Git: give the URL that git clone takes';
+
 export class PacketReader {
   readonly #onPacket: (packet: Packet) => void;
   #left: Buffer = Buffer.alloc(0);
@@ -16,11 +20,9 @@ export class PacketReader {
     let bytes = this.#left.length === 0 ? chunk : Buffer.concat([this.#left, chunk]);
     while (bytes.length >= 4) {
       const head = bytes.toString('latin1', 0, 4);
-      if (!/^[0-9a-f]{4}$/i.test(head))
-        throw new GitProtocolError('the server does not speak the protocol of Git');
+      if (!/^[0-9a-f]{4}$/i.test(head)) throw new GitProtocolError(noGit);
       const length = Number.parseInt(head, 16);
-      if (length === 3 || length > packetBytesMax)
-        throw new GitProtocolError('the server does not speak the protocol of Git');
+      if (length === 3 || length > packetBytesMax) throw new GitProtocolError(noGit);
       if (length < 4) {
         bytes = bytes.subarray(4);
         // 2 ends a response, as the end of the body does.
@@ -70,7 +72,7 @@ export function readCapabilities(body: Buffer): Capabilities {
   reader.take(body);
   reader.end();
   if (!lines.includes('version 2'))
-    throw new GitProtocolError('the server does not speak version 2 of the protocol of Git');
+    throw new GitProtocolError(`the server does not speak version 2 of the protocol of Git: ${cloneAdvice}`);
   if (lines.some((line) => /^object-format=(?!sha1$)/.test(line)))
     throw new GitProtocolError('the repository uses object names other than SHA-1, which are not supported');
   const features =

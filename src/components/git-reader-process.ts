@@ -1,5 +1,5 @@
 import { CallerError } from '#lib/errors.ts';
-import type { BuildTime } from './build-time.ts';
+import type { BuildBudget } from './build-budget.ts';
 import type { PackageFile } from './builder/build-messages.ts';
 import type { FileChange } from './builder/git-history.ts';
 import type { FileEntry, GitAnswer, GitOutput, GitRequest } from './builder/git-messages.ts';
@@ -27,7 +27,7 @@ export class GitReaderProcess {
   }
 
   /** Throws CallerError `repository_refused` with what is wrong with the repository, and what `untilEnd` does. */
-  async ask(request: GitRequest, time: BuildTime, readings: GitReadings = {}): Promise<GitAnswer> {
+  async ask(request: GitRequest, budget: BuildBudget, readings: GitReadings = {}): Promise<GitAnswer> {
     const { promise, resolve, reject } = Promise.withResolvers<GitAnswer>();
     this.#child.onMessage = (message) => {
       if (message.type === 'progress') readings.onProgress?.(message.what, message.done, message.total);
@@ -38,7 +38,7 @@ export class GitReaderProcess {
       else reject(new CallerError('repository_refused', message.message));
     };
     this.#child.send(request);
-    return this.#child.untilEnd(promise, time);
+    return this.#child.untilEnd(promise, budget);
   }
 
   async stop(): Promise<void> {

@@ -1,5 +1,5 @@
 import { mkdir } from 'node:fs/promises';
-import type { BuildTime } from './build-time.ts';
+import type { BuildBudget } from './build-budget.ts';
 import type { FetchRequest, InstallerOutput, InstallRequest, PackageFile } from './builder/build-messages.ts';
 import type { Installed } from './builder/install-packages.ts';
 import { allowedHosts } from './builder/install-rules.ts';
@@ -49,16 +49,16 @@ export class InstallerProcess {
     return !this.#child.hasEnded;
   }
 
-  async install(request: InstallRequest, time: BuildTime): Promise<Installed> {
-    const outcome = await this.#ask(request, time);
+  async install(request: InstallRequest, budget: BuildBudget): Promise<Installed> {
+    const outcome = await this.#ask(request, budget);
     if (outcome.type !== 'installed') throw new Error(`assertion failed: an install was ${outcome.type}`);
     return outcome;
   }
 
   /** After any failure the process is no longer to be used: what was refused may still be on its way to it. */
-  async fetchPackage(request: FetchRequest, time: BuildTime): Promise<FetchedPackage> {
+  async fetchPackage(request: FetchRequest, budget: BuildBudget): Promise<FetchedPackage> {
     const files: PackageFile[] = [];
-    const outcome = await this.#ask(request, time, (part) => {
+    const outcome = await this.#ask(request, budget, (part) => {
       for (const file of part) files.push(file);
     });
     if (outcome.type !== 'fetched') throw new Error(`assertion failed: a package was ${outcome.type}`);
@@ -74,7 +74,7 @@ export class InstallerProcess {
   /** The message that ends the answer; those of files come before it. */
   async #ask(
     request: InstallRequest | FetchRequest,
-    time: BuildTime,
+    budget: BuildBudget,
     onFiles: (files: PackageFile[]) => void = () => {},
   ): Promise<Exclude<InstallerEnd, { type: 'failed' }>> {
     const { promise, resolve } = Promise.withResolvers<InstallerEnd>();
@@ -84,7 +84,7 @@ export class InstallerProcess {
     };
     this.#child.allowHosts(allowedHosts(request.npm));
     this.#child.send(request);
-    const outcome = await this.#child.untilEnd(promise, time);
+    const outcome = await this.#child.untilEnd(promise, budget);
     this.#child.onMessage = () => {};
     if (outcome.type === 'failed') throw errorOf(outcome.problem);
     return outcome;
@@ -94,12 +94,12 @@ export class InstallerProcess {
 /** One install in a process of its own. */
 export async function runInstaller(
   request: InstallRequest,
-  { time, ...tools }: BuilderProcessOptions & { time: BuildTime },
+  { budget, ...tools }: BuilderProcessOptions & { budget: BuildBudget },
 ): Promise<Installed> {
   await mkdir(request.cache, { recursive: true });
   const installer = await InstallerProcess.start([request.folder, request.cache], request.folder, tools);
   try {
-    return await installer.install(request, time);
+    return await installer.install(request, budget);
   } finally {
     await installer.stop();
   }

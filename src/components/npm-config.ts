@@ -56,6 +56,19 @@ export async function readNpmConfig(
   };
 }
 
+/** The machine itself, which no proxy is asked for. */
+const ownHosts = ['localhost', '127.0.0.1', '::1'];
+
+/** npm with the proxy of the service in the place of its own. It asks that for names, and knows no CIDRs. */
+export function npmThroughProxy(
+  npm: NpmConfig,
+  { egressProxy, egressProxyExcept }: { egressProxy: string; egressProxyExcept: readonly string[] },
+): NpmConfig {
+  if (egressProxy === '') return npm;
+  const noProxy = [...ownHosts, ...egressProxyExcept].join(',');
+  return { ...npm, proxy: egressProxy, httpsProxy: egressProxy, noProxy };
+}
+
 /** npm as it is configured, or by its defaults, with another registry where one is named. */
 export function npmConfigWith(config: NpmConfig | undefined, registry: string): NpmConfig {
   const npm = config ?? { registry: defaultRegistry, credentials: {}, ca: [] };

@@ -1,7 +1,8 @@
 import { join, resolve } from 'node:path';
 import { CallerError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
-import { BuildTime } from './build-time.ts';
+import type { ShareObserver } from '#metering/share-records.ts';
+import { BuildBudget } from './build-budget.ts';
 import type { NpmConfig, PackageFile, ScanOutput } from './builder/build-messages.ts';
 import { filesInParts } from './builder/file-parts.ts';
 import { parsePackageSpecifier } from './builder/package-specifier.ts';
@@ -28,8 +29,8 @@ const deadlinePerCpu = 5;
 const cpuMsPerFile = 20;
 
 /**
- * Whole packages from the npm registry, for the registry of components: fetched and read in confined processes, one of
- * each at a time, which stay warm for the next package. Nothing of a package is evaluated, and its dependencies are not
+ * Whole packages from the npm registry, for the registry of components: fetched and read in confined processes, which stay warm for the
+ * next package. One of each works at a time, and owners take turns (`BuilderPool`). Nothing of a package is evaluated, and its dependencies are not
  * looked at.
  */
 export class PackageFetcher {
@@ -37,6 +38,7 @@ export class PackageFetcher {
   readonly #npm: NpmConfig;
   readonly #deadlineMs: number | undefined;
   readonly #logger: Logger;
+  readonly #shares: ShareObserver | undefined;
   readonly #closing = new AbortController();
   readonly #running = new Set<Promise<unknown>>();
   /** Reading does not wait for the network: lists of what ships are read this way too. */
@@ -51,12 +53,15 @@ export class PackageFetcher {
     logger: Logger;
     walls?: BuilderWalls;
     deadlineMs?: number;
+    /** Learns which owner's packages wait, and are refused. */
+    shares?: ShareObserver;
   }) {
     this.#npm = npmConfigWith(options.npmConfig, options.registry);
     this.#cache = join(resolve(options.cacheFolder), 'npm');
     this.#deadlineMs = options.deadlineMs;
     const { logger, walls } = options;
     this.#logger = logger;
+    this.#shares = options.shares;
     const tools = { logger, ...(walls === undefined ? {} : { walls }) };
     this.#installers = this.#laneOf(() => InstallerProcess.forFetching(this.#cache, tools));
     this.#scanners = this.#laneOf(() => ScannerProcess.start(tools));
@@ -65,9 +70,9 @@ export class PackageFetcher {
   /**
    * `version` may be a range or a tag; without it, the one tagged latest. Throws CallerError `unsupported_specifier`,
    * `package_not_found`, `package_refused`, `component_too_large`, `build_timeout`; UnavailableError
-   * `registry_unreachable`, `builder_busy`, `build_failed`.
+   * `registry_unreachable`, `builder_busy`, `build_failed`. `ownerId` waits its turn; absent: the instance does.
    */
-  download(name: string, version = 'latest'): Promise<FetchedPackage> {
+  download(name: string, version = 'latest', ownerId?: string): Promise<FetchedPackage> {
     const specifier = `${name}@${version}`;
     const parsed = parsePackageSpecifier(specifier);
     if (parsed === null || parsed.name !== name || parsed.subpath !== '' || !/^[^\s@]+$/.test(version)) {
@@ -75,27 +80,31 @@ export class PackageFetcher {
       const message = `${shown} is not supported: expected the name of an npm package with a version, range or tag`;
       throw new CallerError('unsupported_specifier', message, { specifier });
     }
-    return this.#inTurn(this.#installers, this.#timeFor('fetching the package'), (installer, time) =>
-      installer.fetchPackage(
-        {
-          type: 'fetch',
-          cache: this.#cache,
-          npm: this.#npm,
-          specifiers: [specifier],
-          filesMax: packageFilesMax,
-          bytesMax: packageBytesMax,
-        },
-        time,
-      ),
+    return this.#inTurn(
+      { lane: this.#installers, begin: this.#budgetFor('fetching the package'), ownerId },
+      (installer, budget) =>
+        installer.fetchPackage(
+          {
+            type: 'fetch',
+            cache: this.#cache,
+            npm: this.#npm,
+            specifiers: [specifier],
+            filesMax: packageFilesMax,
+            bytesMax: packageBytesMax,
+          },
+          budget,
+        ),
     );
   }
 
   /** What each of the files says of the component in it, in order. Throws as `download` does, about the processes. */
-  scan(files: readonly PackageFile[]): Promise<ScanOutput['readings']> {
+  scan(files: readonly PackageFile[], ownerId?: string): Promise<ScanOutput['readings']> {
     if (files.length === 0) return Promise.resolve([]);
     const parts = filesInParts(files, scanCharactersMax);
-    const time = this.#timeFor('reading the package', files.length);
-    return this.#inTurn(this.#scanners, time, (scanner, within) => scanner.scan(parts, within));
+    const begin = this.#budgetFor('reading the package', files.length);
+    return this.#inTurn({ lane: this.#scanners, begin, ownerId }, (scanner, within) =>
+      scanner.scan(parts, within),
+    );
   }
 
   async close(): Promise<void> {
@@ -111,31 +120,31 @@ export class PackageFetcher {
         return start();
       },
       ...{ concurrency: 1, waitingMax, what: 'packages wait to be added', logger: this.#logger },
+      shares: this.#shares,
     });
   }
 
-  #timeFor(what: string, files = 0): () => BuildTime {
+  #budgetFor(what: string, files = 0): () => BuildBudget {
     const cpuMs = defaultCpuMs + files * cpuMsPerFile;
     const deadlineMs = this.#deadlineMs ?? cpuMs * deadlinePerCpu;
-    return () => new BuildTime({ what, limits: { cpuMs, deadlineMs }, signal: this.#closing.signal });
+    return () => new BuildBudget({ what, limits: { cpuMs, deadlineMs }, signal: this.#closing.signal });
   }
 
   /** `begin` starts the time when it is the turn of `work`. */
   async #inTurn<P extends WarmProcess, T>(
-    lane: BuilderPool<P>,
-    begin: () => BuildTime,
-    work: (process: P, time: BuildTime) => Promise<T>,
+    { lane, begin, ownerId }: { lane: BuilderPool<P>; begin: () => BuildBudget; ownerId: string | undefined },
+    work: (process: P, budget: BuildBudget) => Promise<T>,
   ): Promise<T> {
     const turn = lane.use(
       async (process) => {
-        const time = begin();
+        const budget = begin();
         try {
-          return await work(process, time);
+          return await work(process, budget);
         } finally {
-          time.end();
+          budget.end();
         }
       },
-      { signal: this.#closing.signal },
+      { signal: this.#closing.signal, ...(ownerId === undefined ? {} : { ownerId }) },
     );
     this.#running.add(turn);
     try {

@@ -5,9 +5,9 @@ import { type Clock, systemClock } from '#lib/clock.ts';
 import { CallerError, toError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { BundlePackages, OpenPackages, PackageSource } from '#runner/runner.ts';
-import { reachableBase } from '#runner/sandbox-folders.ts';
+import { reachableBase } from '#runner/runner-folders.ts';
 import { mayUseDistinctUsers } from '#runner/self-test.ts';
-import { BuildTime, type TimeLimits } from './build-time.ts';
+import { type BudgetLimits, BuildBudget } from './build-budget.ts';
 import type { NpmConfig } from './builder/build-messages.ts';
 import type { BuilderWalls } from './builder-walls.ts';
 import { sha256 } from './bundle-cache.ts';
@@ -31,7 +31,7 @@ export interface PackageFoldersOptions {
   /** npm's cache. */
   cache: string;
   npm: NpmConfig;
-  limits: { packagesMax: number; packageFilesMax: number; packageBytesMax: number } & TimeLimits;
+  limits: { packagesMax: number; packageFilesMax: number; packageBytesMax: number } & BudgetLimits;
   bytesMax?: number;
   logger: Logger;
   walls?: BuilderWalls;
@@ -178,17 +178,17 @@ export class PackageFolders implements PackageSource {
     const { lockfile } = packages;
     let folder: string | undefined;
     const what = 'installing the npm packages of the component';
-    const time = new BuildTime({ what, limits, signal: this.#closing.signal });
+    const budget = new BuildBudget({ what, limits, signal: this.#closing.signal });
     try {
       folder = await this.#newFolder();
       const request = {
         ...{ type: 'install' as const, folder, cache, npm, lockfile, specifiers: [], declared: {} },
         ...{ packagesMax, filesMax, bytesMax, nowMs: this.#clock.now() },
       };
-      await runInstaller(request, { time, logger, ...(walls === undefined ? {} : { walls }) }).catch(
+      await runInstaller(request, { budget, logger, ...(walls === undefined ? {} : { walls }) }).catch(
         (error: unknown) => {
           // The same packages were installed in time before, so this is not the caller's mistake.
-          if (time.signal.aborted && error instanceof CallerError)
+          if (budget.signal.aborted && error instanceof CallerError)
             throw new UnavailableError('build_failed', error.message);
           throw error;
         },
@@ -197,7 +197,7 @@ export class PackageFolders implements PackageSource {
     } catch (error) {
       throw this.#unavailable(error, 'the packages could not be stored');
     } finally {
-      time.end();
+      budget.end();
       if (folder !== undefined) await rm(folder, { recursive: true, force: true });
     }
   }

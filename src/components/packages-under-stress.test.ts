@@ -6,7 +6,7 @@ import { UnavailableError } from '#lib/errors.ts';
 import { silentLogger } from '#lib/logger.ts';
 import { buildAndEvaluate } from '#registry/evaluated-component.ts';
 import type { Bundle, BundlePackages, PackageSource, Runner } from '#runner/runner.ts';
-import { startTimeOf } from '#runner/sandbox-folders.ts';
+import { startTimeOf } from '#runner/runner-folders.ts';
 import { type FakePackage, startNpmRegistry } from '../../test/support/npm-registry.ts';
 import { type RunnerFixture, startRunnerFixture } from '../../test/support/runner-fixture.ts';
 import { createTempFolder, type TempFolder } from '../../test/support/temp-folder.ts';
@@ -260,7 +260,7 @@ describe('while packages are installed', () => {
 
   test('processes that are only ready for others make room for one that needs packages', async () => {
     const bundle = await treeOf(usesData);
-    const limits = { processesMax: 2, prewarmed: 2, waitMs: 10_000 };
+    const limits = { processesMax: 2, prewarmed: 2, prewarmedUnused: 2, waitMs: 10_000 };
     const other = await startRunnerFixture({ packages, limits });
     while (other.runner.stats().prewarmed < 2) await new Promise((resolve) => setTimeout(resolve, 10));
     assert.equal((await run(bundle, { runner: other.runner })).status, 'finished');

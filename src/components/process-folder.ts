@@ -1,6 +1,6 @@
 import { chmod, mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { startTimeOf } from '#runner/sandbox-folders.ts';
+import { startTimeOf } from '#runner/runner-folders.ts';
 
 /**
  * The folder below `parent` that is this process's alone, made with `mode`. What processes left there that are gone is

@@ -1,4 +1,4 @@
-import type { BuildTime } from './build-time.ts';
+import type { BuildBudget } from './build-budget.ts';
 import type { ScanOutput, ScanRequest } from './builder/build-messages.ts';
 import { BuilderChild, type BuilderProcessOptions } from './builder-child.ts';
 import { builderFolder } from './builder-programs.ts';
@@ -22,13 +22,13 @@ export class ScannerProcess {
   }
 
   /** Reads the heads of components. One request for each of `parts`. After a failure the process is no longer to be used. */
-  async scan(parts: Iterable<ScanRequest['files']>, time: BuildTime): Promise<ScanOutput['readings']> {
+  async scan(parts: Iterable<ScanRequest['files']>, budget: BuildBudget): Promise<ScanOutput['readings']> {
     const readings: ScanOutput['readings'] = [];
     for (const files of parts) {
       const { promise, resolve } = Promise.withResolvers<ScanOutput>();
       this.#child.onMessage = resolve;
       this.#child.send({ files } satisfies ScanRequest);
-      const answer = await this.#child.untilEnd(promise, time);
+      const answer = await this.#child.untilEnd(promise, budget);
       for (const reading of answer.readings) readings.push(reading);
       this.#isSpent ||= answer.isSpent;
     }

@@ -6,7 +6,7 @@ import { pino } from 'pino';
 import { startNpmRegistry } from '../../test/support/npm-registry.ts';
 import { createTempFolder, type TempFolder } from '../../test/support/temp-folder.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
-import { BuildTime } from './build-time.ts';
+import { BuildBudget } from './build-budget.ts';
 import { npmConfigWith } from './npm-config.ts';
 import { WarmInstallers } from './warm-installers.ts';
 
@@ -44,11 +44,11 @@ test('installs of one owner share a process one after the other, others and thos
       ...{ packagesMax: 10, filesMax: 100, bytesMax: 50_000 },
     };
     const limits = { cpuMs: 60_000, deadlineMs: 60_000 };
-    const time = new BuildTime({ what: 'installing', limits, signal: new AbortController().signal });
+    const budget = new BuildBudget({ what: 'installing', limits, signal: new AbortController().signal });
     try {
-      await installers.install(place, request, time);
+      await installers.install(place, request, budget);
     } finally {
-      time.end();
+      budget.end();
     }
     return readFile(join(target, 'node_modules', name, 'index.js'), 'utf8');
   };

@@ -1,5 +1,5 @@
 import { mkdir } from 'node:fs/promises';
-import type { BuildTime } from './build-time.ts';
+import type { BuildBudget } from './build-budget.ts';
 import type { InstallRequest } from './builder/build-messages.ts';
 import type { Installed } from './builder/install-packages.ts';
 import type { BuilderProcessOptions } from './builder-child.ts';
@@ -34,12 +34,12 @@ export class WarmInstallers {
   }
 
   /** Runs one install; `request.folder` is in the folder `place`. After a failure the installer is ended. */
-  async install(place: string, request: InstallRequest, time: BuildTime): Promise<Installed> {
-    time.signal.throwIfAborted();
+  async install(place: string, request: InstallRequest, budget: BuildBudget): Promise<Installed> {
+    budget.signal.throwIfAborted();
     const warm = this.#take(place) ?? (await this.#start(place, request.cache));
     let isReusable = false;
     try {
-      const installed = await warm.installer.install(request, time);
+      const installed = await warm.installer.install(request, budget);
       isReusable = true;
       return installed;
     } finally {

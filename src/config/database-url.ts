@@ -6,6 +6,11 @@ export interface DatabaseUrl {
   target: 'any' | 'read-write';
 }
 
+/** Where a session lasts as long as its connection: for notifications, migrations, and transactions that read all there is. */
+export function sessionUrlOf(settings: { databaseUrl: string; databaseSessionUrl: string }): string {
+  return settings.databaseSessionUrl === '' ? settings.databaseUrl : settings.databaseSessionUrl;
+}
+
 const protocols = /^postgres(?:ql)?:\/\//;
 /** The names of libpq; its targets for readers are of no use to a service that writes. */
 const targets: Readonly<Record<string, DatabaseUrl['target']>> = {

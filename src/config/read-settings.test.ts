@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { readGroupGrant } from './group-grants.ts';
 import { readSettings, SettingsError } from './read-settings.ts';
 
 function problemsOf(environment: Record<string, string>): string {
@@ -63,7 +64,7 @@ describe('MILLRACE_TRUSTED_PROXIES', () => {
       );
   });
 
-  test('does not believe everybody, and says what to write instead', () => {
+  test('does not trust all proxies, and says what to write instead', () => {
     for (const proxy of ['0.0.0.0/0', '::/0', '10.0.0.0/00'])
       assert.match(
         problemsOf({ MILLRACE_TRUSTED_PROXIES: `10.0.0.0/8,${proxy}` }),
@@ -93,4 +94,152 @@ describe('mail server and object storage', () => {
     assert.match(problemsOf({ ...mail, MILLRACE_SMTP_URL: 'http://x' }), /MILLRACE_SMTP_URL: expected a URL/);
     assert.match(problemsOf({ MILLRACE_S3_ENDPOINT: 's3://x' }), /MILLRACE_S3_ENDPOINT: expected a URL/);
   });
+
+  test('MILLRACE_FILES=s3 needs a bucket and its keys, and names that are none are refused', () => {
+    const keys = { MILLRACE_S3_ACCESS_KEY: 'AK', MILLRACE_S3_SECRET_KEY: 'SK' };
+    const whole = { ...keys, MILLRACE_FILES: 's3', MILLRACE_FILES_BUCKET: 'my-bucket' };
+    assert.equal(readSettings(whole).filesPrefix, 'millrace/');
+    assert.match(
+      problemsOf({ ...keys, MILLRACE_FILES: 's3' }),
+      /MILLRACE_FILES_BUCKET: needed with MILLRACE_FILES=s3/,
+    );
+    assert.match(
+      problemsOf({ MILLRACE_FILES_BUCKET: 'my-bucket' }),
+      /MILLRACE_S3_ACCESS_KEY: needed with MILLRACE_FILES_BUCKET/,
+    );
+    assert.match(
+      problemsOf({ ...whole, MILLRACE_FILES: 'disk' }),
+      /MILLRACE_FILES: expected one of store, s3/,
+    );
+    for (const bucket of ['My_Bucket', 'a..b', 'x'])
+      assert.match(problemsOf({ ...whole, MILLRACE_FILES_BUCKET: bucket }), /expected the name of a bucket/);
+    for (const prefix of ['a', '../', 'a//', '/a/', 'ä/', '.a/'])
+      assert.match(
+        problemsOf({ ...whole, MILLRACE_FILES_PREFIX: prefix }),
+        /MILLRACE_FILES_PREFIX: expected/,
+      );
+    assert.equal(readSettings({ ...whole, MILLRACE_FILES_PREFIX: 'prod/eu-1/' }).filesPrefix, 'prod/eu-1/');
+  });
+});
+
+describe('MILLRACE_EGRESS_PROXY', () => {
+  test('takes the URL of an HTTP proxy, and shows none that is not', () => {
+    const url = 'http://user:p%40ss@proxy.example:3128';
+    const except = 'db.example, .inner.example, 10.0.0.0/8, ::1';
+    const settings = readSettings({ MILLRACE_EGRESS_PROXY: url, MILLRACE_EGRESS_PROXY_EXCEPT: except });
+    assert.equal(settings.egressProxy, url);
+    assert.deepEqual(settings.egressProxyExcept, except.split(', '));
+    for (const wrong of [
+      'proxy.example:3128',
+      'https://user:hush@proxy.example',
+      'socks5://user:hush@proxy.example',
+      'http://user:hush@proxy.example/path',
+      'http://user:hush%@proxy.example',
+      'hush',
+    ]) {
+      const problems = problemsOf({ MILLRACE_EGRESS_PROXY: wrong });
+      assert.match(problems, /MILLRACE_EGRESS_PROXY: (?:expected|user and password)/, wrong);
+      assert.doesNotMatch(problems, /hush/);
+    }
+    assert.match(
+      problemsOf({ MILLRACE_EGRESS_PROXY: url, MILLRACE_EGRESS_PROXY_EXCEPT: '*.example,a b' }),
+      /MILLRACE_EGRESS_PROXY_EXCEPT: expected names, .* found "a b"/,
+    );
+    assert.match(
+      problemsOf({ MILLRACE_EGRESS_PROXY_EXCEPT: 'db.example' }),
+      /MILLRACE_EGRESS_PROXY: needed with MILLRACE_EGRESS_PROXY_EXCEPT/,
+    );
+  });
+});
+
+test('what traces need is checked at the start, and no header of the receiver is shown', () => {
+  const problems = problemsOf({
+    OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4318',
+    OTEL_EXPORTER_OTLP_HEADERS: 'hush-hush',
+    OTEL_TRACES_SAMPLER: 'sometimes',
+    OTEL_TRACES_SAMPLER_ARG: '2',
+  });
+  assert.match(problems, /OTEL_EXPORTER_OTLP_ENDPOINT: expected a URL that starts with http/);
+  assert.match(problems, /OTEL_EXPORTER_OTLP_HEADERS: expected name=value,name=value/);
+  assert.match(problems, /OTEL_TRACES_SAMPLER: expected one of always_on, .*found "sometimes"/);
+  assert.match(problems, /OTEL_TRACES_SAMPLER_ARG: expected a number from 0 to 1, found "2"/);
+  assert.doesNotMatch(problems, /hush/);
+  // Others of OpenTelemetry are for other programs.
+  assert.equal(readSettings({ OTEL_METRICS_EXPORTER: 'none' }).traceEndpoint, '');
+});
+
+describe('single sign-on', () => {
+  const set = {
+    MILLRACE_OIDC_ISSUER: 'https://login.example/realms/main',
+    MILLRACE_OIDC_CLIENT_ID: 'millrace',
+  };
+
+  test('needs an issuer with TLS, or on this machine, and a client', () => {
+    assert.equal(readSettings({ ...set, MILLRACE_OIDC_ONLY: 'on' }).oidcOnly, 'on');
+    for (const issuer of ['http://127.0.0.1:9', 'http://[::1]:9/a', 'http://localhost'])
+      assert.equal(readSettings({ ...set, MILLRACE_OIDC_ISSUER: issuer }).oidcIssuer, issuer);
+    for (const issuer of [
+      ...['http://login.example', 'login.example', 'ftp://login.example', 'http://localhost.example'],
+      ...['https://me:secret@login.example', 'https://login.example?a=b', 'https://login.example#x'],
+    ]) {
+      assert.match(
+        problemsOf({ ...set, MILLRACE_OIDC_ISSUER: issuer }),
+        /MILLRACE_OIDC_ISSUER: expected a URL that starts with https:\/\//,
+        issuer,
+      );
+    }
+    const { MILLRACE_OIDC_CLIENT_ID: _, ...alone } = set;
+    assert.match(problemsOf(alone), /MILLRACE_OIDC_CLIENT_ID: needed with MILLRACE_OIDC_ISSUER/);
+    for (const [env, value] of [
+      ['MILLRACE_OIDC_CLIENT_SECRET', 'a secret'],
+      ['MILLRACE_OIDC_GROUPS', 'devs=main:member'],
+      ['MILLRACE_OIDC_CREATE_USERS', 'on'],
+      ['MILLRACE_OIDC_ONLY', 'on'],
+    ] as const) {
+      const problems = problemsOf({ [env]: value });
+      assert.match(problems, new RegExp(`${env}: needs MILLRACE_OIDC_ISSUER and MILLRACE_OIDC_CLIENT_ID`));
+      assert.ok(!problems.includes('a secret'));
+    }
+    for (const scopes of ['profile email', 'openid,profile'])
+      assert.match(
+        problemsOf({ ...set, MILLRACE_OIDC_SCOPES: scopes }),
+        /MILLRACE_OIDC_SCOPES: expected scopes separated by spaces, with openid among them/,
+      );
+  });
+
+  test('has groups that give a role in a workspace, or the administration of the instance', () => {
+    const list = 'devs=main:member,/ops/team a=o_1:admin,cn=x%2Cou=y=z:viewer,%25=instance-admin';
+    const { oidcGroups } = readSettings({ ...set, MILLRACE_OIDC_GROUPS: list });
+    assert.deepEqual(oidcGroups.map(readGroupGrant), [
+      { group: 'devs', kind: 'workspace', workspace: 'main', role: 'member' },
+      { group: '/ops/team a', kind: 'workspace', workspace: 'o_1', role: 'admin' },
+      { group: 'cn=x,ou=y', kind: 'workspace', workspace: 'z', role: 'viewer' },
+      { group: '%', kind: 'instance-admin' },
+    ]);
+    for (const entry of [
+      'devs',
+      '=main:member',
+      'devs=main',
+      'devs=main:owner',
+      'devs=:admin',
+      'a=b:admin:c',
+      '%=b:admin',
+    ])
+      assert.match(
+        problemsOf({ ...set, MILLRACE_OIDC_GROUPS: `ok=main:viewer,${entry}` }),
+        /MILLRACE_OIDC_GROUPS: expected <group>=<workspace>:<role>.*found "/,
+        entry,
+      );
+  });
+});
+
+test('a session URL is one of PostgreSQL, and needs the URL that leads to the pooler', () => {
+  const url = 'postgres://a@127.0.0.1:6432/b';
+  const session = { MILLRACE_DATABASE_SESSION_URL: 'postgres://a@127.0.0.1:5432/b' };
+  assert.match(problemsOf(session), /MILLRACE_DATABASE_URL: needed with MILLRACE_DATABASE_SESSION_URL/);
+  assert.equal(problemsOf({ ...session, MILLRACE_DATABASE_URL: url }), '');
+  assert.match(
+    problemsOf({ MILLRACE_DATABASE_URL: url, MILLRACE_DATABASE_SESSION_URL: 'mysql://a' }),
+    /MILLRACE_DATABASE_SESSION_URL: expected a URL that starts with postgres:/,
+  );
 });

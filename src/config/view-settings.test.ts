@@ -48,6 +48,7 @@ describe('settings as the admin of the instance sees them', () => {
       MILLRACE_EMAIL_FROM: 'millrace@example.com',
       MILLRACE_NPM_REGISTRY: `https://x:${secret}@npm.example/all/#${secret}`,
       MILLRACE_S3_ENDPOINT: `https://${secret}@s3.example`,
+      MILLRACE_EGRESS_PROXY: `http://${secret}:${secret}@proxy.example:3128`,
       HOME: secret,
       OTHER_TOKEN: secret,
     });
@@ -56,6 +57,7 @@ describe('settings as the admin of the instance sees them', () => {
     assert.equal(shown.get('MILLRACE_DATABASE_URL')?.value, 'postgres://db.example:5433/millrace');
     assert.equal(shown.get('MILLRACE_SMTP_URL')?.value, 'smtps://mail.example:465');
     assert.equal(shown.get('MILLRACE_NPM_REGISTRY')?.value, 'https://npm.example/all/');
+    assert.equal(shown.get('MILLRACE_EGRESS_PROXY')?.value, 'http://proxy.example:3128/');
     const several = `postgres://user:${secret}@db1:5432,db2:5433/millrace?password=${secret}`;
     assert.equal(
       view({ MILLRACE_DATABASE_URL: several }).get('MILLRACE_DATABASE_URL')?.value,

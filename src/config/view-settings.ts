@@ -1,5 +1,6 @@
 import { bytesText, countText, durationText } from '#lib/units.ts';
 import { readDatabaseUrl } from './database-url.ts';
+import { fileVariableOf } from './setting-files.ts';
 import { type SettingDefinition, type Settings, settingDefinitions } from './settings.ts';
 
 /** A setting as the admin of a running service sees it. */
@@ -11,7 +12,7 @@ export interface SettingView {
   /** An amount with its unit, such as 10 minutes or 2 GB; null: the value needs none. */
   amount: string | null;
   /** Where the value comes from. */
-  from: 'environment' | 'default';
+  from: 'environment' | 'file' | 'default';
 }
 
 /**
@@ -26,20 +27,37 @@ export function viewSettings(
   return names.map((name) => {
     const definition: SettingDefinition = settingDefinitions[name];
     const { env, text } = definition;
-    const given = environment[env];
     return {
       env,
       text,
       value: shownValue(definition, settings[name]),
       amount: amountOf(name, settings[name]),
-      from: given === undefined || given === '' ? 'default' : 'environment',
+      from: originOf(definition, environment),
     };
   });
+}
+
+function originOf(
+  definition: SettingDefinition,
+  environment: Readonly<Record<string, string | undefined>>,
+): SettingView['from'] {
+  if ((environment[definition.env] ?? '') !== '') return 'environment';
+  const variable = fileVariableOf(definition);
+  return variable !== undefined && (environment[variable] ?? '') !== '' ? 'file' : 'default';
 }
 
 /** The name of a setting ends in its unit. */
 const units: readonly { ending: RegExp; amount: (value: number) => string }[] = [
   { ending: /^quotaComputeMs$/, amount: (value) => `${durationText(value)} a day` },
+  { ending: /^quotaStoredMb$/, amount: (value) => (value === 0 ? 'no limit' : `${countText(value)} MB`) },
+  {
+    ending: /^quota(Sources|Workflows|Streams)$/,
+    amount: (value) => (value === 0 ? 'no limit' : countText(value)),
+  },
+  {
+    ending: /^quota(Events|Deliveries)$/,
+    amount: (value) => (value === 0 ? 'no limit' : `${countText(value)} a day`),
+  },
   { ending: /^quota/, amount: (value) => `${countText(value)} a day` },
   { ending: /Ms$/, amount: durationText },
   { ending: /Seconds$/, amount: (value) => durationText(value * 1000) },

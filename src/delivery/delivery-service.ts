@@ -8,6 +8,7 @@ import { FairQueue } from '#lib/fair-queue.ts';
 import type { Logger } from '#lib/logger.ts';
 import { WaitingRuns } from '#sources/waiting-runs.ts';
 import type { Store } from '#storage/store.ts';
+import { noTracer, type Tracer } from '#telemetry/tracer.ts';
 import type { Vault } from '#vault/vault.ts';
 import type { WorkflowDirectory } from '#workflows/definitions/workflow-directory.ts';
 import { changeDeliveriesHandler } from './change-deliveries.ts';
@@ -22,6 +23,7 @@ import { type Deliver, DeliveryDispatcher } from './dispatch/delivery-dispatcher
 import type { LaneBounds } from './dispatch/delivery-lanes.ts';
 import { QueuedRuns } from './dispatch/queued-runs.ts';
 import { queueFullReports } from './dispatch/report-queue-full.ts';
+import { type DeliveryQuota, withinQuota } from './dispatch/wait-for-quota.ts';
 import { WaitingDeliveries } from './dispatch/waiting-deliveries.ts';
 import { DeliveryPruner } from './prune-deliveries.ts';
 import { ReplayQueue } from './replay/queue-replay.ts';
@@ -67,6 +69,11 @@ export class DeliveryService {
     /** Runs what is delivered to sources. */
     pool: WorkerPool;
     workflows: WorkflowDirectory;
+    /** A run of a source was stored that flow control has to look at. */
+    onHeld: (sourceId: string) => void;
+    /** Absent: deliveries are not limited. */
+    quotas?: DeliveryQuota;
+    tracer?: Tracer;
     /** As in `DeliveryDispatcher`. */
     watchMs?: number;
     random?: () => number;
@@ -77,7 +84,7 @@ export class DeliveryService {
     /** For tests of receivers that fill what this node has room for. */
     lanes?: LaneBounds;
   }) {
-    const { store, node, clock, logger, vault, guarded, bus, version, pool, random } = options;
+    const { store, node, clock, logger, vault, guarded, bus, version, pool, random, quotas } = options;
     this.#onJobs = () => pool.poke();
     this.targets = new WebhookTargets({ store, vault });
     this.pruner = new DeliveryPruner({ store, clock, logger });
@@ -93,7 +100,7 @@ export class DeliveryService {
     };
     const toWebhook: Deliver = (delivery, signal) => deliverToWebhook(webhookOptions, delivery, signal);
     const toSource: Deliver = (delivery) =>
-      deliverToSource({ store, pool, waiting: waitingRuns, clock }, delivery);
+      deliverToSource({ store, pool, waiting: waitingRuns, clock, onHeld: options.onHeld }, delivery);
     this.#deliverers.register('webhook', toWebhook);
     this.#deliverers.register('source', toSource);
     this.dispatcher = new DeliveryDispatcher({
@@ -104,7 +111,11 @@ export class DeliveryService {
       logger,
       sends: options.sends,
       turns: pool.lanes,
-      deliverTo: (listenerId) => this.#deliverers.to(listenerId),
+      deliverTo: (listenerId) => {
+        const deliver = this.#deliverers.to(listenerId);
+        return quotas === undefined ? deliver : withinQuota({ quotas, clock }, deliver);
+      },
+      tracer: options.tracer ?? noTracer,
       ...(random === undefined ? {} : { random }),
       ...(options.watchMs === undefined ? {} : { watchMs: options.watchMs }),
       ...(options.lanes === undefined ? {} : { lanes: options.lanes }),

@@ -1,4 +1,5 @@
 import { type SelectQueryBuilder, sql } from 'kysely';
+import { isAsInstance, isNotHeld } from '#identity/retention-store.ts';
 import type { Dialect } from '#storage/dialect.ts';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
@@ -20,6 +21,7 @@ const deliveryColumns = [
   'seq',
   'emit_id',
   'hops',
+  'trace',
   'state',
   'reason',
   'run_at_ms',
@@ -271,6 +273,7 @@ export async function deliveriesBeyond(
     .select(['id', 'has_payload', 'payload_bytes'])
     .where('listener_id', '=', options.listenerId)
     .where('state', 'in', [...options.states])
+    .where(isNotHeld)
     .orderBy('created_at_ms')
     .orderBy('id')
     .limit(options.kept + options.limit)
@@ -285,7 +288,10 @@ export async function deliveriesBeyond(
   return rows.slice(0, beyond).map(({ id }) => id);
 }
 
-/** Deliveries to a listener in these states that ended (or, not ended, were made) before a time, oldest first. */
+/**
+ * Deliveries to a listener in these states that ended (or, not ended, were made) before a time, oldest first. None of a
+ * workspace that keeps its own for another number of days, or all of them.
+ */
 export async function deliveriesBefore(
   db: Db,
   options: { listenerId: string; states: readonly DeliveryState[]; beforeMs: number; limit: number },
@@ -299,6 +305,7 @@ export async function deliveriesBefore(
     .where('created_at_ms', '<', beforeMs)
     .where((where) => where(where.fn.coalesce('ended_at_ms', 'created_at_ms'), '<', beforeMs))
     .where('state', 'in', [...options.states])
+    .where(isAsInstance('deliveries'))
     .orderBy('created_at_ms')
     .orderBy('id')
     .limit(options.limit)
@@ -325,6 +332,28 @@ export async function removeDeliveries(
     gone.filter(({ has_payload }) => has_payload === 1).map(({ emit_id }) => emit_id),
   );
   return gone.length;
+}
+
+/** Ended deliveries to the listeners of an owner, from before a time. */
+export function endedDeliveriesOf(
+  db: Db,
+  { ownerId, beforeMs, limit }: { ownerId: string; beforeMs: number; limit: number },
+): Promise<Pick<DeliveryTable, 'id' | 'listener_id' | 'state'>[]> {
+  return db
+    .selectFrom('deliveries')
+    .select(['id', 'listener_id', 'state'])
+    .where('listener_id', 'in', (from) =>
+      from
+        .selectFrom('webhooks')
+        .select('id')
+        .where('owner_id', '=', ownerId)
+        .unionAll(from.selectFrom('sources').select('id').where('owner_id', '=', ownerId))
+        .unionAll(from.selectFrom('workflows').select('id').where('owner_id', '=', ownerId)),
+    )
+    .where('created_at_ms', '<', beforeMs)
+    .where('ended_at_ms', '<', beforeMs)
+    .limit(limit)
+    .execute();
 }
 
 /** Listeners that have deliveries, from `after` on, in the order of their ids: one look into the index for each. */

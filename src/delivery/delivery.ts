@@ -24,6 +24,8 @@ export interface HeldDelivery {
   seq: number;
   emitId: string;
   hops: number;
+  /** As in `DeliveryTable`. */
+  trace: string | null;
   attempts: number;
   attemptLog: string;
   /** JSON text of the emitted value: the bytes that are signed and sent, once for all deliveries of an event. */
@@ -44,6 +46,7 @@ export function heldDelivery(
     | 'seq'
     | 'emit_id'
     | 'hops'
+    | 'trace'
     | 'attempts'
     | 'attempt_log'
     | 'created_at_ms'
@@ -60,6 +63,7 @@ export function heldDelivery(
     seq: row.seq,
     emitId: row.emit_id,
     hops: row.hops,
+    trace: row.trace,
     attempts: row.attempts,
     attemptLog: row.attempt_log,
     body,

@@ -143,6 +143,7 @@ test('a delivery shows its attempts in the conventions of the API, and the answe
       seq: 3,
       emit_id: 'e',
       hops: 0,
+      trace: null,
     },
     state: 'queued',
     ...{

@@ -1,3 +1,4 @@
+import type { RemoveOfOwner } from '#identity/retention-pruner.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
 import { PeriodicTask } from '#lib/periodic-task.ts';
@@ -8,6 +9,7 @@ import {
   changeDeliveries,
   deliveriesBefore,
   deliveriesBeyond,
+  endedDeliveriesOf,
   listenersWithDeliveries,
   removeDeliveries,
 } from './delivery-store.ts';
@@ -22,7 +24,8 @@ const keptDefault: Record<EndedGroup, number> = { delivered: 1_000, dead: 10_000
 /** Maximum bytes of texts of failed deliveries: enough for a few of the largest events, or for all small ones. */
 const keptBytesDefault = 1024 * 1024 * 1024;
 /** And none is kept for longer than this; what is held for longer expires. */
-const ageMaxMs = 30 * 86_400_000;
+export const deliveryDays = 30;
+const ageMaxMs = deliveryDays * 86_400_000;
 
 /** A listener's records are pruned when this many more may have been added. */
 const slack = 500;
@@ -219,3 +222,16 @@ export class DeliveryPruner {
     await this.#store.transaction((tx) => changeDeliveries(tx, ids, { ...change, from: ['held'] }));
   }
 }
+
+/** Removes records of deliveries to the listeners of an owner that ended before a time. */
+export const removeDeliveriesBefore: RemoveOfOwner = async (tx, of) => {
+  const ended = await endedDeliveriesOf(tx, of);
+  const ids = ended.map(({ id }) => id);
+  await removeDeliveries(tx, ids, ['delivered', ...deadStates]);
+  const dead = ended.filter(
+    ({ listener_id, state }) => state !== 'delivered' && listener_id.startsWith('wh_'),
+  );
+  for (const [listenerId, removed] of Map.groupBy(dead, ({ listener_id }) => listener_id))
+    await addRemovedRecords(tx, listenerId, removed.length);
+  return ended.length;
+};

@@ -1,5 +1,6 @@
 import { networkInterfaces } from 'node:os';
 import { ConnectTo } from '#config/connect-to.ts';
+import type { EgressProxy } from './egress-proxy.ts';
 import {
   type IpAddress,
   type IpRange,
@@ -18,6 +19,8 @@ export interface AddressPolicyOptions {
   deny: () => readonly { address: string; port: number }[];
   /** Connections that are led elsewhere, as in MILLRACE_CONNECT_TO. What they are led to is decided on like any other. */
   connectTo?: readonly string[];
+  /** All connections go through it. */
+  proxy?: EgressProxy;
 }
 
 /**
@@ -31,6 +34,7 @@ export class AddressPolicy {
   /** As given, for messages. */
   readonly allow: readonly string[];
   readonly connectTo: ConnectTo;
+  readonly proxy: EgressProxy | undefined;
   #deny: AddressPolicyOptions['deny'];
   #ranges: IpRange[] = [];
   #public = false;
@@ -40,6 +44,7 @@ export class AddressPolicy {
     this.allow = [...options.allow];
     this.#deny = options.deny;
     this.connectTo = new ConnectTo(options.connectTo ?? []);
+    this.proxy = options.proxy;
     for (const entry of options.allow) {
       if (entry === 'public') this.#public = true;
       else if (entry === 'local') this.#ranges.push(...localRanges);
@@ -112,6 +117,12 @@ function describeRange(target: IpAddress): string {
 
 function sameAddress(a: IpAddress, b: IpAddress): boolean {
   return a.family === b.family && a.value === b.value;
+}
+
+/** True for addresses that are this machine on every machine: 127.0.0.0/8, ::1 and the unspecified ones. */
+export function isLoopback(address: string): boolean {
+  const parsed = parseLiteral(address);
+  return parsed !== undefined && ownRanges.some((range) => rangeContains(range, unwrapIpv4(parsed)));
 }
 
 /** Loopback, the unspecified address (dialling it reaches loopback) and every address of an interface. */

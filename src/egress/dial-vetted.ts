@@ -1,5 +1,5 @@
 import { connect, isIP, type Socket } from 'node:net';
-import type { AddressPolicy } from './address-policy.ts';
+import { type AddressPolicy, isLoopback } from './address-policy.ts';
 import { EgressError, type LookupAll, resolveAndVet } from './resolve-address.ts';
 
 export interface DialOptions {
@@ -13,12 +13,24 @@ export interface DialOptions {
 /** One slow address must not use up the time of the others, yet far ones need more than Node's default of 250 ms. */
 const attemptTimeoutMs = 3_000;
 
+/** A connection, and what it was made to: the other end of the socket may be the operator's proxy. */
+export interface Dialled {
+  socket: Socket;
+  peer: { address: string; port: number };
+}
+
+/** As `dialPeer`, for those who need to know no more than the socket. */
+export async function dialVetted(host: string, port: number, options: DialOptions): Promise<Socket> {
+  return (await dialPeer(host, port, options)).socket;
+}
+
 /**
  * Resolves once, vets every address and connects to the first allowed one that answers, elsewhere where the operator
- * leads the connection (MILLRACE_CONNECT_TO). The address of the connected socket is vetted again. The socket is half-open capable and has no data listeners yet. Rejects with an error whose
+ * leads the connection (MILLRACE_CONNECT_TO), and by the operator's proxy (MILLRACE_EGRESS_PROXY), which is asked for the vetted address. The
+ * address of a socket that was connected directly is vetted again. The socket is half-open capable and has no data listeners yet. Rejects with an error whose
  * `code` is ENOTFOUND, EAI_AGAIN, EACCES, ETIMEDOUT or what connecting gave, or with the reason of `signal`.
  */
-export async function dialVetted(host: string, port: number, options: DialOptions): Promise<Socket> {
+export async function dialPeer(host: string, port: number, options: DialOptions): Promise<Dialled> {
   if (!Number.isInteger(port) || port < 1 || port > 65_535) {
     throw new EgressError('EACCES', `connect EACCES ${host}:${port}: expected a port from 1 to 65535`);
   }
@@ -27,15 +39,38 @@ export async function dialVetted(host: string, port: number, options: DialOption
   try {
     const lookup = options.lookup === undefined ? {} : { lookup: options.lookup };
     const target = await untilAborted(resolveAndVet(host, port, options.policy, lookup), signal);
-    const socket = await untilConnected(dial(target.addresses, target.port), signal);
-    const verdict = options.policy.check(socket.remoteAddress ?? '', target.port);
-    if (verdict.allowed) return socket;
-    socket.destroy();
-    throw new EgressError('EACCES', `connect EACCES ${host}:${port} is not allowed: ${verdict.reason}`);
+    const { proxy } = options.policy;
+    const direct = target.addresses.filter(
+      (address) => proxy === undefined || isLoopback(address) || proxy.passes(host, address),
+    );
+    if (proxy !== undefined && direct.length === 0) {
+      const vet = (address: string): void =>
+        requireAllowed({ host, address, port: target.port }, options.policy);
+      const { socket, address } = await untilAborted(proxy.connect(target, { signal, vet }), signal);
+      return { socket, peer: { address, port: target.port } };
+    }
+    const socket = await untilConnected(dial(direct, target.port), signal);
+    const peer = { address: socket.remoteAddress ?? '', port: target.port };
+    try {
+      requireAllowed({ host, ...peer }, options.policy);
+    } catch (error) {
+      socket.destroy();
+      throw error;
+    }
+    return { socket, peer };
   } catch (error) {
     if (!timeout.aborted || options.signal?.aborted === true) throw error;
     throw new EgressError('ETIMEDOUT', `connect ETIMEDOUT ${host}:${port}`, { cause: error });
   }
+}
+
+function requireAllowed(
+  { host, address, port }: { host: string; address: string; port: number },
+  policy: AddressPolicy,
+): void {
+  const verdict = policy.check(address, port);
+  if (!verdict.allowed)
+    throw new EgressError('EACCES', `connect EACCES ${host}:${port} is not allowed: ${verdict.reason}`);
 }
 
 function dial(addresses: string[], port: number): Socket {

@@ -6,6 +6,7 @@ import { EgressChildren } from '../../test/support/egress-child.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { AddressPolicy } from './address-policy.ts';
 import { attachEgressRelay, type EgressRelay, type EgressRelayOptions } from './egress-relay.ts';
+import { EgressError } from './resolve-address.ts';
 
 // Children that know the protocol and mean no good. What they write on descriptor 4 is made in the child itself.
 
@@ -130,6 +131,90 @@ test('10 000 requests at once get 64 connections; the others are refused with EM
   assert.deepEqual(counts, { opened: 64, EMFILE: 9_936 });
   await waitFor(() => relay.connections === 0);
   assert.deepEqual(violations, []);
+});
+
+test('look-ups, and connections by name, wait for the turn of their owner, and can be refused', async () => {
+  const turns: string[] = [];
+  const share = {
+    take: () => undefined,
+    leave: () => {},
+    lookup: async <T>(lookup: () => Promise<T>): Promise<T> => {
+      turns.push('turn');
+      if (turns.length > 2) throw new EgressError('EMFILE', 'which is its share');
+      return lookup();
+    },
+  };
+  const { child, relay } = await start(
+    `ask(1, { lookup: 'one.test' }); await until(() => frames.length >= 2);
+    ask(3, { host: 'two.test', port }); await until(() => frames.length >= 3);
+    ask(5, { lookup: 'three.test' }); await until(() => frames.length >= 4);
+    ask(7, { host: '127.0.0.1', port }); await until(() => frames.length >= 5);
+    fd4.destroy();
+    return frames.map((one) => one.type === ERROR ? JSON.parse(one.payload) : one.type);`,
+    { share, lookup: async () => [{ address: '127.0.0.1' }] },
+  );
+  assert.deepEqual(await child.result(), [2, 5, 2, { code: 'EMFILE', message: 'which is its share' }, 2]);
+  assert.equal(turns.length, 3, 'an address is not looked up');
+  relay.close();
+});
+
+test('50 greedy downloads of one child leave the requests of another fast', async () => {
+  const block = Buffer.alloc(1_000_000, 1);
+  const origin = createServer((socket) => {
+    socket.on('error', () => {});
+    socket.once('data', (first: Buffer) => {
+      if (String(first) === 'echo') {
+        socket.end('echo');
+        return;
+      }
+      const more = () => {
+        while (!socket.destroyed && socket.write(block));
+      };
+      socket.on('drain', more);
+      more();
+    });
+  });
+  origin.listen(0, '127.0.0.1');
+  await once(origin, 'listening');
+  const originPort = (origin.address() as AddressInfo).port;
+  const options = { policy: new AddressPolicy({ allow: ['local'], deny: () => [] }) };
+  const greedy = await children.start(
+    `for (let i = 0; i < 50; i += 1) require('node:net').connect(${originPort}, '127.0.0.1', function () { this.write('more'); this.resume(); });
+    await new Promise(() => {});`,
+  );
+  // The median time of a connection, a request and its answer, in ms.
+  const modest = () =>
+    children.start(
+      `const once = () => new Promise((resolve, reject) => {
+        const begun = performance.now();
+        require('node:net').connect(${originPort}, '127.0.0.1', function () { this.write('echo'); })
+          .on('data', () => {}).on('error', reject).on('end', () => resolve(performance.now() - begun));
+      });
+      await once();
+      const times = [];
+      for (let i = 0; i < 41; i += 1) times.push(await once());
+      return times.sort((a, b) => a - b)[20];`,
+    );
+  const medianMs = async () => {
+    const child = await modest();
+    const relay = attachEgressRelay(child.egress, options);
+    const median = (await child.result()) as number;
+    relay.close();
+    return median;
+  };
+  const quietMs = await medianMs();
+  const greedyRelay = attachEgressRelay(greedy.egress, options);
+  await waitFor(() => greedyRelay.bytesIn > 50_000_000);
+  const before = greedyRelay.bytesIn;
+  const besideMs = await medianMs();
+  const downloaded = greedyRelay.bytesIn - before;
+  greedyRelay.close();
+  greedy.process.kill('SIGKILL');
+  origin.close();
+  assert.ok(downloaded > 20_000_000, `${downloaded} bytes were downloaded meanwhile`);
+  // The downloads use the processors too, and other programs use them while tests run.
+  const boundMs = Math.max(20 * quietMs, 250);
+  assert.ok(besideMs < boundMs, `${besideMs} ms beside downloads, ${quietMs} ms in quiet times`);
 });
 
 test('connections that a child closed, but whose data the receiver does not take, still count', async () => {

@@ -2,7 +2,7 @@ import { isIP, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type ChannelHandler, type MuxChannel, type MuxFault, MuxSession } from '#lib/mux.ts';
 import type { AddressPolicy } from './address-policy.ts';
-import { dialVetted } from './dial-vetted.ts';
+import { dialPeer } from './dial-vetted.ts';
 import type { EgressDoor } from './egress-door.ts';
 import { type LookupAll, lookupAll, resolveAndVet } from './resolve-address.ts';
 
@@ -12,7 +12,7 @@ export interface EgressRelayOptions {
   permits?: (host: string, port: number | undefined) => boolean;
   /** Simultaneous connections (and name look-ups) of one child; more are refused with EMFILE. Default 64. */
   maxConnections?: number;
-  /** What all children of an owner have together: `take` answers why it may not open one more; `leave` follows for each that it let through. */
+  /** What all children of an owner have together. */
   share?: ConnectionShare;
   /** A connection without a byte either way for this long is closed with ETIMEDOUT. Default five minutes. */
   idleTimeoutMs?: number;
@@ -74,8 +74,11 @@ export function attachEgressRelay(socket: Duplex, options: EgressRelayOptions): 
 }
 
 export interface ConnectionShare {
+  /** Answers why one more connection may not be opened; `leave` follows for each that may. */
   take: () => string | undefined;
   leave: () => void;
+  /** Does a look-up of a name when it is its turn, or rejects with an `EgressError`. */
+  lookup: <T>(lookup: () => Promise<T>) => Promise<T>;
 }
 
 /** What the connections of one child share. */
@@ -125,7 +128,9 @@ class Relay {
     const slot = { destroy: () => {} };
     this.live.add(slot);
     try {
-      return await (this.options.lookup ?? lookupAll)(hostname, this);
+      const { lookup = lookupAll, share } = this.options;
+      const ask = () => lookup(hostname, this);
+      return await (share === undefined ? ask() : share.lookup(ask));
     } finally {
       this.live.delete(slot);
     }
@@ -225,17 +230,13 @@ class RelayedConnection implements ChannelHandler {
     try {
       if (door?.takes(host, port) === true) return this.#join(door.open(), peerOf(host, port));
       const { lookup } = this.#relay;
-      const socket = await dialVetted(host, port, {
+      const { socket, peer } = await dialPeer(host, port, {
         policy,
         connectTimeoutMs,
         lookup,
         signal: this.#giveUp.signal,
       });
-      this.#join(socket, {
-        address: socket.remoteAddress,
-        port: socket.remotePort,
-        family: socket.remoteFamily,
-      });
+      this.#join(socket, { ...peer, family: isIP(peer.address) === 6 ? 'IPv6' : 'IPv4' });
     } catch (error) {
       this.#leave();
       this.#channel.fail(faultOf(error));

@@ -88,7 +88,7 @@ for (const [what, [answer, expected]] of Object.entries(hostile))
       assert.equal(status, expected);
       assert.ok(body.length <= 1024);
     } else await assert.rejects(answered, expected);
-    assert.ok(performance.now() - begun < 5_000);
+    assert.ok(performance.now() - begun < 30_000);
   });
 
 test('an idle connection is closed after some seconds, whatever the receiver asks for', async () => {

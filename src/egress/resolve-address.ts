@@ -1,20 +1,10 @@
 import { isIP } from 'node:net';
 import { canonicalHost } from '#lib/canonical-host.ts';
 import type { AddressPolicy } from './address-policy.ts';
+import { EgressError } from './egress-error.ts';
 import { type LookupAll, systemLookup } from './system-lookup.ts';
 
-export type { LookupAll };
-
-/** A connection that was not made, with a `code` as Node.js uses it: ENOTFOUND, EAI_AGAIN, EACCES, ETIMEDOUT, … */
-export class EgressError extends Error {
-  override name = 'EgressError';
-  readonly code: string;
-
-  constructor(code: string, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.code = code;
-  }
-}
+export { EgressError, type LookupAll };
 
 /** More addresses than this of one name are ignored; each costs a dial that may hang. */
 const addressesMax = 16;
@@ -69,6 +59,8 @@ async function findAddresses(hostname: string, lookup: LookupAll): Promise<strin
     const entries = await lookup(hostname);
     if (entries.length > 0) return entries.map((entry) => entry.address);
   } catch (error) {
+    // Not an answer of the resolver: the look-up was refused.
+    if (error instanceof EgressError) throw error;
     throw notFound(hostname, resolverCode(error), error);
   }
   throw notFound(hostname, 'ENOTFOUND');

@@ -5,7 +5,7 @@ import { utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, beforeEach, test } from 'node:test';
 import { createTempFolder, type TempFolder } from '../../test/support/temp-folder.ts';
-import { within } from '../../test/support/wait-for.ts';
+import { patienceMs, within } from '../../test/support/wait-for.ts';
 import { parseHosts, parseResolvConf } from './resolver-files.ts';
 import { candidates, systemLookup } from './system-lookup.ts';
 
@@ -76,16 +76,21 @@ test('a name that is not there is ENOTFOUND, and the threads of the system are n
 });
 
 test('many names whose server does not answer hold up no other caller, and end in time with a clear error', async () => {
-  const lookup = lookupHere({ lookupMaxMs: 1_000 });
+  const lookup = lookupHere({ lookupMaxMs: 3_000 });
   const hostile = {};
+  let over = 0;
   const hung = Array.from({ length: 64 }, (_, index) => lookup(`n${index}.silent.example`, hostile));
   const ends = Promise.all(
-    hung.map((one) => assert.rejects(one, { code: 'EAI_AGAIN', message: /no name server answered in time/ })),
+    hung.map(async (one) => {
+      await assert.rejects(one, { code: 'EAI_AGAIN', message: /no name server answered in time/ });
+      over += 1;
+    }),
   );
   await writeFile(hosts, '');
-  const found = await within(Promise.resolve(lookup('known.example', {})), 900, 'the name of another');
+  const found = await lookup('known.example', {});
   assert.deepEqual(found, [{ address: '203.0.113.7' }]);
-  await within(ends, 5_000, 'the others to fail');
+  assert.equal(over, 0, 'it has waited for the others');
+  await within(ends, patienceMs, 'the others to fail');
 });
 
 test('names that only the system knows are asked there, one for each asker', async () => {
@@ -100,7 +105,7 @@ test('names that only the system knows are asked there, one for each asker', asy
   });
   const greedy = {};
   const all = [lookup('one.local', greedy), lookup('two.local', greedy), lookup('nas', {})];
-  await within(untilLength(underWay, 2), 5_000, 'two look-ups');
+  await within(untilLength(underWay, 2), patienceMs, 'two look-ups');
   assert.deepEqual(underWay.filter((name) => name.endsWith('.local')).length, 1);
   go.resolve();
   assert.deepEqual((await Promise.all(all)).flat().length, 3);
@@ -143,8 +148,14 @@ test('a name server that never answers for IPv6 does not hold up the IPv4 addres
     return type === 1 ? answerTo(query, end, true, '203.0.113.9') : undefined;
   });
   const lookup = lookupHere({ servers: [deaf.address] });
-  const found = await within(Promise.resolve(lookup('four.example')), 1_900, 'the IPv4 address');
-  assert.deepEqual(found, [{ address: '203.0.113.9' }]);
+  const tookMs: number[] = [];
+  // A busy machine may be slow; who waits for IPv6 is slow each time.
+  while (tookMs.length < 10 && !tookMs.some((ms) => ms < 1_900)) {
+    const from = performance.now();
+    assert.deepEqual(await lookup('four.example'), [{ address: '203.0.113.9' }]);
+    tookMs.push(performance.now() - from);
+  }
+  assert.ok((tookMs.at(-1) ?? 0) < 1_900, `it took ${tookMs} ms`);
 });
 
 test('the files are read as the machine reads them', () => {

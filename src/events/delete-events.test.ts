@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { claimJobs } from '#jobs/claim-store.ts';
 import { LaneLeases } from '#jobs/lane-leases.ts';
+import { placesForAny } from '../../test/support/claim-places.ts';
 import { emitUnheard } from '../../test/support/no-subscribers.ts';
 import { readEvents } from '../../test/support/stored-events.ts';
 import { forEachStore } from '../../test/support/stores.ts';
@@ -29,7 +30,7 @@ forEachStore((fixture) => {
       lanes: new LaneLeases({ node: 'n1', store }),
       kinds: ['delete_events'],
       limit: 1,
-      laneMax: 1,
+      ...placesForAny(1),
       runningByLane: new Map(),
       nowMs,
     });

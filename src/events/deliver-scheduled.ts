@@ -3,6 +3,7 @@ import type { JobHandler } from '#jobs/job-registry.ts';
 import { type LeasedJob, settleJobs } from '#jobs/job-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Store } from '#storage/store.ts';
+import { carriedTrace } from '#telemetry/span.ts';
 import { type EventRouter, emitEvents } from './emit-event.ts';
 import { channels, type StoredEvent } from './event.ts';
 import type { EventBus } from './event-bus.ts';
@@ -41,6 +42,7 @@ export function deliverScheduledHandler(options: {
         const emission = {
           emitterId: emitter_id,
           // A chain that takes its time is not one that runs away.
+          ...carriedTrace(),
           hops: (waiting.deliver_at_ms ?? ms) - ms >= restingMs ? 0 : waiting.hops,
           events: [
             {

@@ -166,7 +166,7 @@ describe('emitting', () => {
           ['$logs', null],
         ],
       );
-      assert.ok(performance.now() - begun < 5_000);
+      assert.ok(performance.now() - begun < 30_000);
     });
 
     test('the job of a waiting event is removed with it', async () => {

@@ -4,7 +4,7 @@ import { newTimeOrderedId } from '#lib/ids.ts';
 import type { Dialect } from '#storage/dialect.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import { type DedupeStrategy, dropDuplicates, readDedupeState } from './drop-duplicate.ts';
-import { channelsMax, type EmitRoom, isAhead, roomOfEmitters } from './emit-room.ts';
+import { channelsMax, type DayRoom, type EmitRoom, isAhead, roomOfEmitters } from './emit-room.ts';
 import { channels, oneLine, type StoredEvent } from './event.ts';
 import { nextEventId } from './event-id.ts';
 import { storedNotice } from './event-notice.ts';
@@ -43,13 +43,44 @@ export interface Emission {
   emitterId: string;
   dedupe?: DedupeStrategy;
   hops: number;
+  /** The `traceparent` of the span that emits. */
+  trace?: string;
   events: readonly NewEvent[];
 }
 
 export type EmissionResult =
-  | { accepted: true; stored: StoredEvent[]; duplicates: number }
+  | {
+      accepted: true;
+      stored: StoredEvent[];
+      duplicates: number;
+      /** Events were refused because their owner may emit no more now: the sentence that is in the logs. */
+      overLimit?: string;
+    }
   /** The emitter is gone: its source was deleted while the invocation ran. */
   | { accepted: false };
+
+/** How many events an owner may still emit on this day, as this process knows it. */
+export interface EventAllowance {
+  /** Infinity: there is no limit. */
+  eventsLeft(ownerId: string): number;
+  /** These are about to be stored. */
+  emitted(ownerId: string, events: number): void;
+  /** Counts a refusal; the reason, in words. */
+  refuseEvents(ownerId: string): string;
+}
+
+const unlimited: EventAllowance = {
+  eventsLeft: () => Number.POSITIVE_INFINITY,
+  emitted: () => {},
+  refuseEvents: () => '',
+};
+
+/** Number of these stored events that count as emitted by their owner: log lines and errors do not. */
+export function emittedCount(stored: readonly StoredEvent[]): number {
+  let count = 0;
+  for (const { channel } of stored) if (!isPlatformChannel(channel)) count += 1;
+  return count;
+}
 
 /**
  * The one door for events. Runs in the transaction that ends the invocation, for many invocations at once: locks each
@@ -142,17 +173,26 @@ export async function appendEvents(
     router: EventRouter;
     /** Subscribers that were read already. */
     prefetched?: PrefetchedSubscribers | undefined;
+    /** Absent: what is emitted is not limited. */
+    allowance?: EventAllowance | undefined;
     nowMs: number;
   },
 ): Promise<EmissionResult[]> {
-  const { emissions, router, prefetched, nowMs } = batch;
+  const { emissions, router, prefetched, allowance = unlimited, nowMs } = batch;
   const withEvents = emissions.filter((emission) => emission.events.length > 0);
   const emitters = new Map(batch.emitters.map((row) => [row.id, { row, changed: false }]));
   const storables = new Map(withEvents.map((emission) => [emission, emission.events.map(storable)]));
   const present = withEvents
     .filter(({ emitterId }) => emitters.has(emitterId))
     .map((emission) => ({ emitterId: emission.emitterId, events: storables.get(emission) ?? [] }));
-  const rooms = await roomOfEmitters(tx, present, nowMs);
+  const dayRoomOf = (emitterId: string): DayRoom => {
+    const ownerId = emitters.get(emitterId)?.row.owner_id ?? '';
+    return {
+      left: () => allowance.eventsLeft(ownerId),
+      took: (events) => allowance.emitted(ownerId, events),
+    };
+  };
+  const rooms = await roomOfEmitters(tx, present, dayRoomOf, nowMs);
   const results = new Map<Emission, EmissionResult>();
   const stored: StoredEvent[] = [];
   for (const emission of withEvents) {
@@ -160,11 +200,13 @@ export async function appendEvents(
     const room = rooms.get(emission.emitterId);
     if (emitter === undefined || room === undefined) continue;
     const events = storables.get(emission) ?? [];
-    const result = appendToEmitter(emitter.row, { ...emission, events }, room, nowMs);
+    const result = appendToEmitter(emitter.row, { ...emission, events }, { room, allowance, nowMs });
     emitter.row = result.emitter;
     emitter.changed = true;
     stored.push(...result.stored);
-    results.set(emission, { accepted: true, stored: result.stored, duplicates: result.duplicates });
+    const { stored: kept, duplicates, overLimit } = result;
+    const excess = overLimit === undefined ? {} : { overLimit };
+    results.set(emission, { accepted: true, stored: kept, duplicates, ...excess });
   }
   if (stored.length > 0) {
     await insertEvents(store, tx, stored);
@@ -189,18 +231,22 @@ export async function appendEvents(
 function appendToEmitter(
   emitter: LockedEmitter,
   emission: Emission,
-  room: EmitRoom,
-  nowMs: number,
-): { emitter: LockedEmitter; stored: StoredEvent[]; duplicates: number } {
+  { room, allowance, nowMs }: { room: EmitRoom; allowance: EventAllowance; nowMs: number },
+): { emitter: LockedEmitter; stored: StoredEvent[]; duplicates: number; overLimit?: string } {
   const sorted = sortByTs(emission.events);
   const own = sorted.filter((event) => !isPlatformChannel(event.channel));
   const before = readDedupeState(emitter.dedupe);
-  const { kept, state, unidentified, refusals, refused } = withinRoom(room, own, (events) =>
+  const { kept, state, unidentified, refusals, refused, overDay } = withinRoom(room, own, (events) =>
     dropDuplicates(emission.dedupe, before, events),
   );
   const keptSet = new Set<NewEvent>(kept);
   const passing = sorted.filter((event) => isPlatformChannel(event.channel) || keptSet.has(event));
   if (unidentified > 0 && emission.dedupe === 'unique') passing.push(missingIdWarning(unidentified, nowMs));
+  const overLimit =
+    overDay === 0
+      ? undefined
+      : `${overDay} event(s) were refused: ${allowance.refuseEvents(emitter.owner_id)}`;
+  if (overLimit !== undefined) refusals.push(overLimit);
   for (const message of refusals) passing.push(logEvent('error', message, nowMs));
   let last = { ms: emitter.last_ms, seq: emitter.last_seq };
   const stored = passing.map((event): StoredEvent => {
@@ -223,6 +269,7 @@ function appendToEmitter(
       deliver_at_ms: waits ? (event.deliverAtMs ?? null) : null,
       hops: emission.hops,
       previous,
+      ...(emission.trace === undefined ? {} : { trace: emission.trace }),
     };
   });
   return {
@@ -234,6 +281,7 @@ function appendToEmitter(
     },
     stored,
     duplicates: own.length - kept.length - refused,
+    ...(overLimit === undefined ? {} : { overLimit }),
   };
 }
 
@@ -248,17 +296,19 @@ function withinRoom<R extends { kept: NewEvent[] }>(
   room: EmitRoom,
   own: readonly NewEvent[],
   dedupe: (events: readonly NewEvent[]) => R,
-): R & { refusals: string[]; refused: number } {
+): R & { refusals: string[]; refused: number; overDay: number } {
   let events = own;
   let waiting = 0;
   let onNewChannels = 0;
+  let overDay = 0;
   for (let pass = 1; ; pass += 1) {
     const result = dedupe(events);
     // A refused event can let others pass dedupe, so this is repeated. After `exactPassesMax` passes the room is given to all remaining events, duplicates too.
     const beyond = room.beyond(pass <= exactPassesMax ? result.kept : events);
     waiting += beyond.waiting.length;
     onNewChannels += beyond.onNewChannels.length;
-    const gone = new Set([...beyond.waiting, ...beyond.onNewChannels]);
+    overDay += beyond.overDay.length;
+    const gone = new Set([...beyond.waiting, ...beyond.onNewChannels, ...beyond.overDay]);
     if (gone.size === 0) {
       room.take(result.kept);
       const refusals: string[] = [];
@@ -270,7 +320,7 @@ function withinRoom<R extends { kept: NewEvent[] }>(
         const full = `events of ${channelsMax} channels are kept; delete those of channels that are not needed`;
         refusals.push(`${onNewChannels} event(s) on new channels were refused: ${full}`);
       }
-      return { ...result, refusals, refused: waiting + onNewChannels };
+      return { ...result, refusals, refused: waiting + onNewChannels + overDay, overDay };
     }
     // Their copies would pass in their place, to be refused one by one.
     const copies = new Set([...gone].filter(({ id }) => id !== undefined).map(sameEvent));
@@ -347,7 +397,10 @@ async function scheduleDeliveries(tx: Tx, stored: readonly StoredEvent[], nowMs:
         id: deliveryJobId(event.emitter_id, event),
         kind: 'deliver_scheduled_event',
         ownerId: event.owner_id,
-        payload: { emitter_id: event.emitter_id, ms: event.ms, seq: event.seq },
+        payload: {
+          ...{ emitter_id: event.emitter_id, ms: event.ms, seq: event.seq },
+          ...(event.trace === undefined ? {} : { trace: event.trace }),
+        },
         runAtMs: event.deliver_at_ms ?? nowMs,
         nowMs,
       }),

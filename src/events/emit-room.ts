@@ -14,27 +14,50 @@ interface Placed {
 
 const ours: ReadonlySet<string> = new Set(Object.values(channels));
 
+/** What the owner of an emitter may still emit on this day. */
+export interface DayRoom {
+  left(): number;
+  took(events: number): void;
+}
+
 /** What room an emitter has for events on channels it has not used yet, and for events that wait in `$in`. */
 export class EmitRoom {
   readonly #nowMs: number;
   readonly #used: Set<string>;
+  readonly #day: DayRoom;
   #channelsLeft: number;
   #waitingLeft: number;
 
-  constructor(options: { nowMs: number; used: Iterable<string>; channelsLeft: number; waitingLeft: number }) {
+  constructor(options: {
+    nowMs: number;
+    used: Iterable<string>;
+    channelsLeft: number;
+    waitingLeft: number;
+    day: DayRoom;
+  }) {
     this.#nowMs = options.nowMs;
     this.#used = new Set(options.used);
     this.#channelsLeft = options.channelsLeft;
     this.#waitingLeft = options.waitingLeft;
+    this.#day = options.day;
   }
 
   /** The events, of these in their order, that there is no room for. */
-  beyond<E extends Placed>(events: readonly E[]): { waiting: E[]; onNewChannels: E[] } {
+  beyond<E extends Placed>(events: readonly E[]): { waiting: E[]; onNewChannels: E[]; overDay: E[] } {
     const opened = new Set<string>();
     let waits = 0;
     const waiting: E[] = [];
     const onNewChannels: E[] = [];
+    const overDay: E[] = [];
+    let dayLeft = this.#day.left();
     for (const event of events) {
+      if (event.waited !== true) {
+        if (dayLeft <= 0) {
+          overDay.push(event);
+          continue;
+        }
+        dayLeft -= 1;
+      }
       if (isAhead(event, this.#nowMs)) {
         if (waits < this.#waitingLeft) waits += 1;
         else waiting.push(event);
@@ -43,7 +66,7 @@ export class EmitRoom {
         else onNewChannels.push(event);
       }
     }
-    return { waiting, onNewChannels };
+    return { waiting, onNewChannels, overDay };
   }
 
   #isNew({ channel }: Placed): boolean {
@@ -52,6 +75,8 @@ export class EmitRoom {
 
   /** These events are stored. */
   take(events: readonly Placed[]): void {
+    const counted = events.filter(({ waited }) => waited !== true).length;
+    if (counted > 0) this.#day.took(counted);
     for (const event of events) {
       if (isAhead(event, this.#nowMs)) this.#waitingLeft -= 1;
       else if (this.#isNew(event)) {
@@ -74,6 +99,7 @@ export function isAhead(event: Placed, nowMs: number): boolean {
 export async function roomOfEmitters(
   tx: Tx,
   emissions: readonly { emitterId: string; events: readonly Placed[] }[],
+  dayRoomOf: (emitterId: string) => DayRoom,
   nowMs: number,
 ): Promise<ReadonlyMap<string, EmitRoom>> {
   const wanted = new Map<string, Set<string>>();
@@ -97,6 +123,7 @@ export async function roomOfEmitters(
     const room = new EmitRoom({
       nowMs,
       used: known,
+      day: dayRoomOf(emitterId),
       channelsLeft: hasNew ? channelsMax - (await countChannels(tx, emitterId, [...ours])) : 0,
       waitingLeft: waiting.has(emitterId) ? scheduledMax - (await countScheduled(tx, emitterId)) : 0,
     });

@@ -80,7 +80,7 @@ test('what another process stored or removed is reported only to the readers of 
   bus.heard('');
   assert.deepEqual(seen.splice(0), ['1 elsewhere', '2 elsewhere', '3 elsewhere']);
   const many = Array.from({ length: 10_000 }, (_, n) => `dc_${n}`);
-  assert.equal(stored(...many), '', 'too many to name are told to everybody');
+  assert.equal(stored(...many), '', 'too many to name are reported to all listeners');
 });
 
 test('a listener may leave while it is notified', () => {

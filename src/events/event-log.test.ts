@@ -6,6 +6,7 @@ import { LaneLeases } from '#jobs/lane-leases.ts';
 import { recoverExpired, registerNode } from '#jobs/node-store.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
+import { placesForAny } from '../../test/support/claim-places.ts';
 import { emitUnheard, noSubscribers } from '../../test/support/no-subscribers.ts';
 import { readEvents } from '../../test/support/stored-events.ts';
 import { forEachStore } from '../../test/support/stores.ts';
@@ -116,7 +117,7 @@ describe('the event log', () => {
         lanes: new LaneLeases({ node: 'n1', store: fixture.store }),
         kinds: ['delete_events', 'deliver_scheduled_event'],
         limit: 100,
-        laneMax: 32,
+        ...placesForAny(32),
         runningByLane: new Map(),
         nowMs: clock.now(),
       });
@@ -595,7 +596,7 @@ describe('the event log', () => {
           lanes: new LaneLeases({ node: 'n0', store: fixture.store }),
           kinds: ['delete_events'],
           limit: 1,
-          laneMax: 1,
+          ...placesForAny(1),
           runningByLane: new Map(),
           nowMs: clock.now(),
         });

@@ -5,6 +5,8 @@ import {
   type SqlBool,
   sql,
 } from 'kysely';
+import type { RemoveOfOwner } from '#identity/retention-pruner.ts';
+import { isNotHeld } from '#identity/retention-store.ts';
 import { deleteQueuedJobs } from '#jobs/job-store.ts';
 import type { Dialect } from '#storage/dialect.ts';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
@@ -184,6 +186,7 @@ export async function pruneChannel(
     .select(['ms', 'seq'])
     .where('emitter_id', '=', options.emitterId)
     .where('channel', '=', options.channel)
+    .where(isNotHeld)
     .orderBy('ms', 'desc')
     .orderBy('seq', 'desc')
     .offset(retainedMax)
@@ -193,8 +196,18 @@ export async function pruneChannel(
   return deleteEventRange(tx, { ...options, end: newestDoomed });
 }
 
+/** Removes events that the sources and workflows of an owner, or the owner itself, emitted before a time. Those that wait in `$in` stay. */
+export const removeEventsBefore: RemoveOfOwner = async (tx, { ownerId, beforeMs, limit }) => {
+  const { numAffectedRows } = await sql`delete from events where (emitter_id, channel, ms, seq) in (
+    select emitter_id, channel, ms, seq from events where ms < ${beforeMs} and channel <> ${channels.scheduled}
+      and emitter_id in (select id from sources where owner_id = ${ownerId}
+        union all select id from workflows where owner_id = ${ownerId} union all select ${ownerId})
+    limit ${sql.lit(limit)})`.execute(tx);
+  return Number(numAffectedRows ?? 0);
+};
+
 /** The channels of an emitter that hold events. */
-export async function channelsOf(db: Db, emitterId: string): Promise<string[]> {
+async function channelsOf(db: Db, emitterId: string): Promise<string[]> {
   const rows = await db
     .selectFrom('events')
     .select('channel')

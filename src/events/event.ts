@@ -10,6 +10,8 @@ export type StoredEvent = EventTable & {
   previous?: EventId;
   /** Size of the whole event, where `event` holds no more than its beginning. */
   bytes?: number;
+  /** The `traceparent` of the span that emitted it; known of events that were just stored. */
+  trace?: string;
   /** Hands the deliveries that the event's routing made to the dispatcher once the event is on disk: `EventBus.publish` calls it. */
   handOver?: (() => void) | undefined;
 };

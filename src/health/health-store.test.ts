@@ -104,6 +104,7 @@ forEachStore((fixture) => {
       ['p_2', 'delay'],
       ['p_3', 'rerun'],
       ['p_4', 'retry'],
+      ['p_5', 'branches'],
     ] as const) {
       await storeWorkflow(fixture.store, { id, ownerId });
       await storeRun(fixture.store, { workflow_id: id, state: 'waiting', wait_kind: kind, created_at_ms: 1 });
@@ -112,6 +113,10 @@ forEachStore((fixture) => {
     assert.equal(await reasonOf('p_2'), '1 run is delayed by a step');
     assert.equal(await reasonOf('p_3'), '1 run waits for a step to run again');
     assert.equal(await reasonOf('p_4'), '1 run waits to be tried again');
+    assert.equal(
+      await reasonOf('p_5'),
+      '1 run waits in branches: each for a time, or for a request to its resume URL',
+    );
     await storeRun(fixture.store, { workflow_id: 'p_2', state: 'queued', created_at_ms: 2 });
     assert.equal(await reasonOf('p_2'), '2 runs wait: to begin, to be tried again, or as a step said');
     await record('p_1', null);

@@ -76,7 +76,7 @@ function reasonOf(kind: HealthKind, row: HealthRow): string | null {
 
 const untested: Readonly<Record<HealthKind, string>> = {
   source: 'it has not run since its code and props are these',
-  workflow: 'no run has ended since this version was deployed',
+  workflow: 'no run has ended since these steps were deployed',
   webhook: 'nothing was delivered to this URL yet',
   account: 'its credentials were not tested yet',
 };
@@ -116,6 +116,8 @@ function waitingRuns(count: number, kind: string | null): string {
       return `${things(count, 'run waits', 'runs wait')} for a step to run again`;
     case 'begin':
       return `${things(count, 'run waits', 'runs wait')} to begin`;
+    case 'branches':
+      return `${things(count, 'run waits', 'runs wait')} in branches: each for a time, or for a request to its resume URL`;
     case 'retry':
       return `${things(count, 'run waits', 'runs wait')} to be tried again`;
     case 'several':

@@ -1,7 +1,9 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { findCaller, noteUse } from '#identity/api-keys.ts';
+import { findKey, noteUse } from '#identity/api-keys.ts';
 import { findTokenCaller, looksLikeToken, noteClientUse } from '#identity/api-tokens.ts';
-import { findSessionCaller } from '#identity/sessions.ts';
+import { hasScope, requireScope } from '#identity/key-scopes.ts';
+import type { Caller } from '#identity/permissions.ts';
+import { findSessionCaller, noteSessionUse, refusalWords } from '#identity/sessions.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
@@ -71,11 +73,14 @@ async function authenticateKey(
   bearer: string | undefined,
   { store, clock, logger }: AuthenticationOptions,
 ): Promise<void> {
-  const caller = await findCaller(store.read, bearer);
-  if (caller === undefined) throw unauthorized(reply);
-  request.caller = { userId: caller.userId, isAdmin: caller.isAdmin, keyId: caller.keyId };
+  const found = await findKey(store.read, bearer, clock.now());
+  if (found === undefined) throw unauthorized(reply);
+  const { caller, refusal, lastUsedAtMs } = found;
+  if (refusal !== undefined) throw unauthorized(reply, refusalWords[refusal]);
+  requireRouteScope(request, reply, caller);
+  request.caller = caller;
   // Only shown to users: a full disk must not prevent requests that read.
-  noteUse(store, caller, clock.now()).catch((error) =>
+  noteUse(store, { keyId: caller.keyId, lastUsedAtMs }, clock.now()).catch((error) =>
     logger.warn({ keyId: caller.keyId, error: toError(error).message }, 'api-key.use-not-recorded'),
   );
 }
@@ -84,11 +89,26 @@ async function authenticateSession(
   request: FastifyRequest,
   reply: FastifyReply,
   token: string,
-  { store, clock }: AuthenticationOptions,
+  { store, clock, logger }: AuthenticationOptions,
 ): Promise<void> {
-  const caller = await findSessionCaller(store.read, token, clock.now());
-  if (caller === undefined) throw unauthorized(reply);
+  const nowMs = clock.now();
+  const found = await findSessionCaller(store.read, token, nowMs);
+  if (found === undefined) throw unauthorized(reply);
+  const { lastUsedAtMs, ...caller } = found;
+  requireRouteScope(request, reply, caller);
   request.caller = caller;
+  const { sessionId } = caller;
+  noteSessionUse(store, { sessionId, lastUsedAtMs, address: request.ip }, nowMs).catch((error) =>
+    logger.warn({ sessionId, error: toError(error).message }, 'session.use-not-recorded'),
+  );
+}
+
+/** Throws CallerError `insufficient_scope`, with the challenge of RFC 6750, section 3.1. */
+function requireRouteScope(request: FastifyRequest, reply: FastifyReply, { scopes }: Caller): void {
+  const { scope } = request.routeOptions.config;
+  if (scope === undefined || scope === 'any' || hasScope(scopes, scope)) return;
+  reply.header('www-authenticate', `Bearer error="insufficient_scope", scope="${scope}"`);
+  requireScope(scopes, scope);
 }
 
 async function authenticateToken(
@@ -113,9 +133,12 @@ async function authenticateToken(
   }
 }
 
-function unauthorized(reply: FastifyReply): CallerError {
+function unauthorized(
+  reply: FastifyReply,
+  reason = 'send a valid API key: Authorization: Bearer <API key>',
+): CallerError {
   reply.header('www-authenticate', 'Bearer');
-  return new CallerError('unauthorized', 'send a valid API key: Authorization: Bearer <API key>');
+  return new CallerError('unauthorized', reason);
 }
 
 /** The scheme is case-insensitive (RFC 9110, 11.1). */

@@ -2,6 +2,7 @@ import type { Server } from 'node:http';
 import { isIPv6, type Socket } from 'node:net';
 import { Counter, type Registry } from 'prom-client';
 import type { Logger } from '#lib/logger.ts';
+import { metricDefinitions } from '#telemetry/metric-definitions.ts';
 
 /** So often the log says that connections of an address were refused. */
 const logEveryMs = 60_000;
@@ -30,7 +31,7 @@ export function limitConnections(server: Server, options: ConnectionLimitOptions
   const open = new Map<string, number>();
   const refused = new Counter({
     name: 'millrace_http_connections_refused_total',
-    help: 'Connections that were closed unread, because the address or the process had as many as it may',
+    help: metricDefinitions.millrace_http_connections_refused_total.text,
     registers: [options.metrics],
   });
   let loggedMs = Number.NEGATIVE_INFINITY;

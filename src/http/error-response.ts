@@ -40,6 +40,11 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
     status: 403,
     meaning: 'This operation takes the API key of a user, not an access token of an OAuth client.',
   },
+  insufficient_scope: {
+    status: 403,
+    meaning:
+      'The API key has scopes, and this operation needs another one; details.scope names it (`*`: a key without scopes).',
+  },
   foreign_origin: {
     status: 403,
     meaning: 'A request with the cookie of a session did not come from a page of this service.',
@@ -124,7 +129,7 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
   streams_busy: {
     status: 429,
     meaning:
-      'Too many live streams are open with this key, or with all keys of its user (MILLRACE_STREAMS_PER_KEY); close some. Of what ' +
+      'Too many live streams are open with this key, or with all keys of its user (MILLRACE_STREAMS_PER_KEY), or of one owner, which has its share of all; close some. Of what ' +
       'workflows send with $.send.sse, which needs no key: 1,000 readers of one workflow, 10,000 of all.',
   },
   account_tests_busy: {
@@ -134,7 +139,8 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
   quota_exceeded: {
     status: 429,
     meaning:
-      'The owner has used up a quota of this UTC day; details.quota names it. Retry-After counts to 00:00 UTC.',
+      'The owner has used up a quota of this UTC day, or has as much as it may of what is limited; details.quota names it. ' +
+      'For quotas of a day Retry-After counts to 00:00 UTC. A limit of sources or workflows has no Retry-After: delete or deactivate one.',
   },
   headers_too_large: { status: 431, meaning: 'The header fields of the request are too large.' },
   invalid_event_id: { status: 400, meaning: 'An event id is not of the form <ms>-<sequence>.' },
@@ -153,6 +159,11 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
       'The component could not be evaluated, or is not of the kind asked for; details.error has its error.',
   },
   invalid_component_code: { status: 400, meaning: 'The code does not parse; the message has file and line.' },
+  invalid_import: {
+    status: 400,
+    meaning:
+      'The archive is damaged, too large or hostile, or has no workflow in it; the message says which.',
+  },
   component_too_large: { status: 400, meaning: 'The component has too many files or bytes.' },
   component_url_unreachable: {
     status: 400,
@@ -238,6 +249,11 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
     meaning: 'A fault of the service; the request id in details finds it in the log.',
   },
   storage_full: { status: 503, meaning: 'The disk is full: nothing was stored.' },
+  files_unavailable: {
+    status: 503,
+    meaning:
+      'The bucket that has the content of files cannot be used, or the content of this file is not in it. No file was stored.',
+  },
   store_unavailable: { status: 503, meaning: 'The database cannot be reached: nothing was stored.' },
   outcome_unknown: {
     status: 503,
@@ -248,11 +264,14 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
     status: 503,
     meaning: 'The database is damaged: nothing was stored. The operator has to restore a backup.',
   },
-  overloaded: { status: 503, meaning: 'More requests are waiting than can be served; try again.' },
+  overloaded: {
+    status: 503,
+    meaning: 'More requests are waiting than can be served, or more of one owner than its share; try again.',
+  },
   not_ready: {
     status: 503,
     meaning:
-      'The store takes no writes, or the service cannot reach it, or its clock is too far off to fire timers (only from /readyz).',
+      'The store takes no writes, or the service cannot reach it, or its clock is too far off to fire timers, or it is about to stop (only from /readyz).',
   },
 };
 
@@ -337,6 +356,8 @@ function statusOf(error: unknown): number {
   return typeof statusCode === 'number' ? statusCode : 500;
 }
 
+const busyCodes: ReadonlySet<string> = new Set(['builder_busy', 'overloaded']);
+
 /** Sends the answer to what a handler threw, and logs what is our fault. */
 export function sendError(
   thrown: unknown,
@@ -347,15 +368,11 @@ export function sendError(
   if (asksForMissingPage(request, thrown)) return sendMissingPage(request, reply);
   const { status, headers, body } = errorAnswer(thrown, request.id);
   if (status >= 500) {
-    logger.error(
-      {
-        requestId: request.id,
-        method: request.method,
-        route: request.routeOptions.url,
-        err: toError(thrown),
-      },
-      'http.request-failed',
-    );
+    const about = { requestId: request.id, method: request.method, route: request.routeOptions.url };
+    // What requests of users bring about by their number is no fault of the service.
+    if (thrown instanceof UnavailableError && busyCodes.has(thrown.code))
+      logger.warn({ ...about, code: thrown.code, error: thrown.message }, 'http.request-refused');
+    else logger.error({ ...about, err: toError(thrown) }, 'http.request-failed');
   }
   return reply.code(status).headers(headers).type('application/json; charset=utf-8').send(body);
 }

@@ -17,7 +17,7 @@ test('a route without a row is refused, and the message names the row that is mi
   assert.throws(() => server().get('/v1/subscriptions', handler), /for GET \/v1\/subscriptions/);
 });
 
-test('the row decides whether a route is public and refuses access tokens, not the route', async () => {
+test('the row decides whether a route is public, refuses access tokens and needs a scope, not the route', async () => {
   const app = server();
   const config: Record<string, unknown>[] = [];
   app.addHook('onRoute', (route) => {
@@ -29,8 +29,8 @@ test('the row decides whether a route is public and refuses access tokens, not t
   await app.close();
   const both = (flags: object) => ['GET', 'HEAD'].map((method) => ({ method, ...flags }));
   assert.deepEqual(config, [
-    ...both({ public: false, refusesTokens: true }),
-    ...both({ userContent: true, public: false, refusesTokens: false }),
+    ...both({ public: false, refusesTokens: true, scope: 'any' }),
+    ...both({ userContent: true, public: false, refusesTokens: false, scope: 'read' }),
     ...both({ public: true, refusesTokens: false }),
   ]);
 });

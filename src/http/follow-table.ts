@@ -1,6 +1,7 @@
 import type { FastifyRequest, RouteOptions } from 'fastify';
 import { assert } from '#lib/assert.ts';
 import { CallerError } from '#lib/errors.ts';
+import { routeScope } from './route-scope.ts';
 import { callerOf } from './route-support.ts';
 import { type Row, reference, routes } from './routes.ts';
 
@@ -24,6 +25,8 @@ export function followTable(route: RouteOptions): void {
   const [, , , right, tokens] = row;
   const { config } = route;
   route.config = { ...config, public: right === 'anyone', refusesTokens: tokens === 'no tokens' };
+  const scope = routeScope(row);
+  if (scope !== undefined) route.config.scope = scope;
   if (right !== 'instance admin') return;
   const doing = config?.adminMay;
   assert(doing !== undefined, `config.adminMay of ${method} ${route.url}`);

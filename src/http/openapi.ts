@@ -18,6 +18,7 @@ const groups = [
   'deliveries',
   'workflows',
   'templates',
+  'imports',
   'runs',
   'data stores',
   'variables',
@@ -30,6 +31,8 @@ const groups = [
   'projects',
   'quotas',
   'sessions',
+  'service accounts',
+  'audit',
   'operations',
 ];
 // The bar names the maker of the page and offers to load other documents, which its policy forbids.
@@ -93,6 +96,8 @@ function correct(method: string, operation: Operation): void {
   if (requestBody !== undefined) {
     const schemas = Object.values(requestBody.content).map(({ schema }) => schema);
     requestBody.required = schemas.some(({ required = [] }) => required.length > 0);
+    for (const type of Object.keys(requestBody.content))
+      if (binaryTypes.has(type)) requestBody.content[type] = { schema: binary };
   }
   for (const [code, response] of Object.entries(responses)) {
     const [content] = Object.values(response.content ?? {});
@@ -162,6 +167,10 @@ function oncePerOperation(document: Readonly<Record<string, unknown>>): Record<s
   return { ...document, tags, paths };
 }
 
+const binary = { type: 'string', format: 'binary' };
+/** Bodies that are bytes and have no fields. */
+const binaryTypes: ReadonlySet<string> = new Set(['application/zip', 'application/octet-stream']);
+
 const idempotencyKey = {
   name: 'Idempotency-Key',
   in: 'header',
@@ -177,6 +186,9 @@ interface Operation {
   security?: unknown[];
   summary?: string;
   tags?: string[];
-  requestBody?: { required?: boolean; content: Record<string, { schema: { required?: string[] } }> };
+  requestBody?: {
+    required?: boolean;
+    content: Record<string, { schema: { required?: string[]; type?: string; format?: string } }>;
+  };
   responses?: Record<string, { content?: Record<string, unknown> }>;
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { requestHost } from './request-host.ts';
+import { dropUnreadableAddresses, requestHost } from './request-host.ts';
 
 const trusted = ['127.0.0.1', '10.0.0.0/8', '::1', 'fd00::/8'];
 const headers = { host: 'inside:8080', 'x-forwarded-host': 'forged.example, key.hooks.example' };
@@ -22,4 +22,24 @@ test('other senders are not trusted, and without the header it is Host', () => {
     'inside:8080',
   );
   assert.equal(requestHost(trusted)({ headers: {}, socket: { remoteAddress: '10.1.2.3' } }), '');
+});
+
+test('the caller behind a proxy is an address: other text is dropped with what stands before it, and ports are cut', () => {
+  const cases: [string, string | undefined][] = [
+    ['198.51.100.1, 203.0.113.9', '198.51.100.1, 203.0.113.9'],
+    ['6.6.6.6:99,[2001:db8::1]:443, 2001:db8::2', '6.6.6.6, 2001:db8::1, 2001:db8::2'],
+    ['192.0.2.1, evil<script>, 203.0.113.9', '203.0.113.9'],
+    ['evil<script>', undefined],
+    ['999.1.1.1', undefined],
+    ['192.0.2.1, ', undefined],
+    ['192.0.2.1:port', undefined],
+  ];
+  for (const [found, left] of cases) {
+    const headers: Record<string, string> = { 'x-forwarded-for': found };
+    dropUnreadableAddresses(headers);
+    assert.equal(headers['x-forwarded-for'], left, found);
+  }
+  const none = {};
+  dropUnreadableAddresses(none);
+  assert.deepEqual(none, {});
 });

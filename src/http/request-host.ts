@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { BlockList, isIP, isIPv6 } from 'node:net';
 
 type HostOf = (
@@ -30,6 +30,27 @@ export function trustedProxyCheck(trustedProxies: readonly string[]): (address: 
     else trusted.addSubnet(address, Number(bits), family);
   }
   return (address) => isIP(address) !== 0 && trusted.check(address, familyOf(address));
+}
+
+/**
+ * Leaves addresses in X-Forwarded-For only, because the last one that is no proxy is taken for the caller, shown and stored. Ports, which
+ * some proxies add, are cut. An entry that is no address is removed with those before it, of which nothing is known.
+ */
+export function dropUnreadableAddresses(headers: IncomingHttpHeaders): void {
+  const found = headers['x-forwarded-for'];
+  if (found === undefined) return;
+  const addresses = String(found).split(',').map(addressIn);
+  const readable = addresses.slice(addresses.lastIndexOf(undefined) + 1);
+  if (readable.length === 0) delete headers['x-forwarded-for'];
+  else headers['x-forwarded-for'] = readable.join(', ');
+}
+
+/** `192.0.2.1`, `192.0.2.1:99`, `2001:db8::1` or `[2001:db8::1]:99`. */
+function addressIn(entry: string): string | undefined {
+  const text = entry.trim();
+  const withPort = /^(?:\[(?<bracketed>[^\]]*)\]|(?<plain>[^:]*))(?::\d{1,5})?$/.exec(text);
+  const { bracketed, plain } = withPort?.groups ?? {};
+  return [text, bracketed, plain].find((address) => address !== undefined && isIP(address) !== 0);
 }
 
 function familyOf(address: string): 'ipv4' | 'ipv6' {

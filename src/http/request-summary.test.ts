@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { fastify } from 'fastify';
+import { type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
+import { silentLogger } from '#lib/logger.ts';
 import { RequestSummaries } from './request-summary.ts';
 import { observeRequests } from './server.ts';
 
@@ -61,4 +62,24 @@ test('at info the log has one line a minute for all requests, at debug one more 
     await app.close();
     assert.deepEqual(logged, lines, level);
   }
+});
+
+test('statuses that user code picks are counted by their class, because each would be a series for good', async (t) => {
+  const metrics = new Registry();
+  const app = fastify();
+  t.after(() => app.close());
+  observeRequests(app, { metrics, logger: silentLogger });
+  const answer = (request: FastifyRequest, reply: FastifyReply) =>
+    reply.code(Number((request.params as { status: string }).status)).send('');
+  app.get('/in/:status', { config: { userContent: true } }, answer);
+  app.get('/v1/:status', answer);
+  for (const path of ['/in/201', '/in/299', '/in/404', '/in/503', '/v1/201'])
+    await app.inject({ method: 'GET', url: path });
+  const counted = (await metrics.metrics()).match(/(?<=seconds_count)\{.*/g);
+  assert.deepEqual(counted?.toSorted(), [
+    '{route="/in/:status",method="GET",status="2xx"} 2',
+    '{route="/in/:status",method="GET",status="4xx"} 1',
+    '{route="/in/:status",method="GET",status="503"} 1',
+    '{route="/v1/:status",method="GET",status="201"} 1',
+  ]);
 });

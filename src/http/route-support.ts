@@ -7,6 +7,7 @@ import { requireWorkspace, resolveOwner } from '#identity/permissions.ts';
 import { assert } from '#lib/assert.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Db } from '#storage/store.ts';
+import type { RouteScope } from './route-scope.ts';
 
 /** Fastify with types that come from the TypeBox schemas of each route. */
 export type App = FastifyInstance<
@@ -27,6 +28,8 @@ declare module 'fastify' {
     public?: boolean;
     /** Access tokens of OAuth clients are refused. Set by follow-table.ts. */
     refusesTokens?: boolean;
+    /** The scope that an API key needs; absent on routes that no key is needed for. Set by follow-table.ts. */
+    scope?: RouteScope;
     /** What only the admin of the instance may do, for the error message. Required on routes for the admin of the instance. */
     adminMay?: string;
     /** For a public route: a key that is sent identifies the caller. */

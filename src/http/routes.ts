@@ -3,23 +3,30 @@ import { serveReference } from './openapi.ts';
 import type { App } from './route-support.ts';
 import { type AccountAuditRouteOptions, accountAuditRoutes } from './routes/account-audit-routes.ts';
 import { type AccountHealthRouteOptions, accountHealthRoutes } from './routes/account-health-routes.ts';
+import { type AccountListRouteOptions, accountListRoutes } from './routes/account-list-routes.ts';
 import { type AccountRouteOptions, accountRoutes } from './routes/account-routes.ts';
 import { type ActionRouteOptions, actionRoutes } from './routes/action-routes.ts';
 import { type ApiClientRouteOptions, apiClientRoutes } from './routes/api-client-routes.ts';
+import { type ApiKeyRouteOptions, apiKeyRoutes } from './routes/api-key-routes.ts';
 import { type AppRouteOptions, appRoutes } from './routes/app-routes.ts';
 import { type ApphookRouteOptions, apphookRoutes } from './routes/apphook-routes.ts';
+import { type AuditRouteOptions, auditRoutes } from './routes/audit-routes.ts';
 import { type BulkRunRouteOptions, bulkRunRoutes } from './routes/bulk-run-routes.ts';
 import { type ComponentRouteOptions, componentRoutes } from './routes/component-routes.ts';
 import { type ConfigureRouteOptions, configureRoutes } from './routes/configure-routes.ts';
 import { type ConnectRouteOptions, connectPageRoutes, connectRoutes } from './routes/connect-routes.ts';
 import { type DashboardRouteOptions, dashboardRoutes, pagePaths } from './routes/dashboard-routes.ts';
 import { type DataStoreRouteOptions, dataStoreRoutes } from './routes/data-store-routes.ts';
+import { type DeletionRouteOptions, deletionRoutes } from './routes/deletion-routes.ts';
 import { type DeliveryRouteOptions, deliveryRoutes } from './routes/delivery-routes.ts';
+import { type DeploymentRouteOptions, deploymentRoutes } from './routes/deployment-routes.ts';
 import { type EmitterRouteOptions, emitterRoutes } from './routes/emitter-routes.ts';
 import { type EventRouteOptions, eventRoutes, eventStreamRoutes } from './routes/event-routes.ts';
+import { type ExportRouteOptions, exportRoutes } from './routes/export-routes.ts';
 import { type FileRouteOptions, fileRoutes } from './routes/file-routes.ts';
 import { type FlowRouteOptions, flowRoutes } from './routes/flow-routes.ts';
 import { type HealthRouteOptions, healthRoutes } from './routes/health-routes.ts';
+import { type ImportRouteOptions, importRoutes } from './routes/import-routes.ts';
 import { type InstanceRouteOptions, instanceRoutes } from './routes/instance-routes.ts';
 import { type ManualRouteOptions, manualRoutes } from './routes/manual-routes.ts';
 import { type OAuthClientRouteOptions, oauthClientRoutes } from './routes/oauth-client-routes.ts';
@@ -28,39 +35,51 @@ import { type OAuth1RouteOptions, oauth1Routes } from './routes/oauth1-routes.ts
 import { type OverviewRouteOptions, overviewRoutes } from './routes/overview-routes.ts';
 import { type OwnerEventRouteOptions, ownerEventRoutes } from './routes/owner-event-routes.ts';
 import { type ProjectRouteOptions, projectRoutes } from './routes/project-routes.ts';
+import { type QueueRouteOptions, queueRoutes } from './routes/queue-routes.ts';
 import { type QuotaRouteOptions, quotaRoutes } from './routes/quota-routes.ts';
 import { type RegistryRouteOptions, registryRoutes } from './routes/registry-routes.ts';
 import { type ReplayRouteOptions, replayRoutes } from './routes/replay-routes.ts';
 import { type RepositoryRouteOptions, repositoryRoutes } from './routes/repository-routes.ts';
+import { type RetentionRouteOptions, retentionRoutes } from './routes/retention-routes.ts';
 import { type RunRouteOptions, runRoutes } from './routes/run-routes.ts';
+import { type ServiceAccountRouteOptions, serviceAccountRoutes } from './routes/service-account-routes.ts';
 import { type SessionRouteOptions, sessionRoutes } from './routes/session-routes.ts';
+import { type SignInPageRouteOptions, signInPageRoutes } from './routes/sign-in-page-routes.ts';
+import { type SingleSignOnRouteOptions, singleSignOnRoutes } from './routes/single-sign-on-routes.ts';
 import { type SourceRouteOptions, sourceRoutes } from './routes/source-routes.ts';
 import { type SourceTimerRouteOptions, sourceTimerRoutes } from './routes/source-timer-routes.ts';
 import { type SubscriptionRouteOptions, subscriptionRoutes } from './routes/subscription-routes.ts';
 import { type TemplateRouteOptions, templateRoutes } from './routes/template-routes.ts';
 import { type TestEventRouteOptions, testEventRoutes } from './routes/test-event-routes.ts';
+import { type UserAccessRouteOptions, userAccessRoutes } from './routes/user-access-routes.ts';
 import { type UserRouteOptions, userRoutes } from './routes/user-routes.ts';
 import { type VariableRouteOptions, variableRoutes } from './routes/variable-routes.ts';
 import { type WebhookRouteOptions, webhookRoutes } from './routes/webhook-routes.ts';
-import { type WorkflowQueueRouteOptions, workflowQueueRoutes } from './routes/workflow-queue-routes.ts';
+import { type WorkflowListRouteOptions, workflowListRoutes } from './routes/workflow-list-routes.ts';
 import { type WorkflowRouteOptions, workflowRoutes } from './routes/workflow-routes.ts';
 import { type WorkflowStreamRouteOptions, workflowStreamRoutes } from './routes/workflow-stream-routes.ts';
 import { type WorkflowTickRouteOptions, workflowTickRoutes } from './routes/workflow-tick-routes.ts';
 import { type WorkspaceRouteOptions, workspaceRoutes } from './routes/workspace-routes.ts';
 
-/** What the routes need; each file says what it needs itself. */
+/** Options of all route files. Each file declares its own. */
 export type RouteOptions = HealthRouteOptions &
   UserRouteOptions &
   WorkspaceRouteOptions &
   ApiClientRouteOptions &
+  ApiKeyRouteOptions &
+  UserAccessRouteOptions &
+  ServiceAccountRouteOptions &
   OAuthTokenRouteOptions &
   OAuthClientRouteOptions &
   ConnectRouteOptions &
   QuotaRouteOptions &
+  ExportRouteOptions &
+  DeletionRouteOptions &
+  RetentionRouteOptions &
   DataStoreRouteOptions &
   VariableRouteOptions &
   WorkflowStreamRouteOptions &
-  WorkflowQueueRouteOptions &
+  QueueRouteOptions &
   WorkflowTickRouteOptions &
   AppRouteOptions &
   ApphookRouteOptions &
@@ -71,9 +90,12 @@ export type RouteOptions = HealthRouteOptions &
   RepositoryRouteOptions &
   SourceRouteOptions &
   SourceTimerRouteOptions &
+  WorkflowListRouteOptions &
   WorkflowRouteOptions &
+  DeploymentRouteOptions &
   TemplateRouteOptions &
   TestEventRouteOptions &
+  ImportRouteOptions &
   BulkRunRouteOptions &
   EmitterRouteOptions &
   EventRouteOptions &
@@ -85,6 +107,7 @@ export type RouteOptions = HealthRouteOptions &
   FileRouteOptions &
   OAuth1RouteOptions &
   AccountAuditRouteOptions &
+  AuditRouteOptions &
   AccountHealthRouteOptions &
   OwnerEventRouteOptions &
   OverviewRouteOptions &
@@ -92,8 +115,11 @@ export type RouteOptions = HealthRouteOptions &
   ProjectRouteOptions &
   FlowRouteOptions &
   SessionRouteOptions &
+  SingleSignOnRouteOptions &
+  SignInPageRouteOptions &
   DashboardRouteOptions &
   ManualRouteOptions &
+  AccountListRouteOptions &
   AccountRouteOptions & { settings: { /** '' when none was set. */ publicUrl: string } };
 
 /**
@@ -102,7 +128,7 @@ export type RouteOptions = HealthRouteOptions &
  *
  * - anyone: no API key is needed
  * - key: any API key, access token or session. The operation is about the caller's own objects, the registry, or a template by its id
- * - viewer, member, admin: at least this role in the workspace that owns what the path or the body names, or that org_id names
+ * - viewer, member, admin: at least this role in the workspace that owns the object in the path or body, or in the one that org_id names
  * - creator: the user who created the account, while a member of its workspace, and admins of the workspace
  * - instance admin: the admin of the instance
  */
@@ -130,7 +156,7 @@ function part(prefix: string, register: Part['register'], rows: readonly Row[]):
   return { prefix, register, rows };
 }
 
-/** What also a process without the role `api` answers: its own health, and what user code next to it asks for. */
+/** Routes that every process serves, also one without the role `api`: its own health, and requests of user code on that node. */
 export const routesOfEveryRole: readonly Part[] = [
   part('', healthRoutes, [
     ['GET', '/healthz', 'getHealth', 'anyone'],
@@ -142,8 +168,8 @@ export const routesOfEveryRole: readonly Part[] = [
 ];
 
 /**
- * Table of contents 2: every route of the API, by the function that registers it. Endpoints below /in are in
- * ingress/http-endpoints.ts. follow-table.ts registers each route as its row says; a route without a row stops the start.
+ * All routes of the API, grouped by the function that registers them. Endpoints below /in are in
+ * ingress/http-endpoints.ts. follow-table.ts registers each route as its row says. The service does not start if a route has no row.
  */
 export const routes: readonly Part[] = [
   ...routesOfEveryRole,
@@ -151,9 +177,30 @@ export const routes: readonly Part[] = [
     ['GET', '/v1/users/me', 'getMe', 'key', 'no tokens'],
     ['POST', '/v1/users', 'createUser', 'instance admin', 'no tokens'],
     ['GET', '/v1/users', 'listUsers', 'instance admin', 'no tokens'],
+  ]),
+  part('/v1/users', apiKeyRoutes, [
     ['GET', '/v1/users/me/api_keys', 'listApiKeys', 'key', 'no tokens'],
     ['POST', '/v1/users/me/api_keys', 'createApiKey', 'key', 'no tokens'],
     ['DELETE', '/v1/users/me/api_keys/:id', 'revokeApiKey', 'key', 'no tokens'],
+    ['GET', '/v1/users/me/sessions', 'listSessions', 'key', 'no tokens'],
+    ['DELETE', '/v1/users/me/sessions', 'revokeOtherSessions', 'key', 'no tokens'],
+    ['DELETE', '/v1/users/me/sessions/:id', 'revokeSession', 'key', 'no tokens'],
+  ]),
+  part('/v1/users', userAccessRoutes, [
+    ['POST', '/v1/users/:id/disable', 'disableUser', 'instance admin', 'no tokens'],
+    ['POST', '/v1/users/:id/enable', 'enableUser', 'instance admin', 'no tokens'],
+  ]),
+  part('/v1', serviceAccountRoutes, [
+    ['GET', '/v1/workspaces/:id/service_accounts', 'listServiceAccounts', 'admin'],
+    ['POST', '/v1/workspaces/:id/service_accounts', 'createServiceAccount', 'admin'],
+    ['PUT', '/v1/workspaces/:id/service_accounts/:account_id', 'updateServiceAccount', 'admin'],
+    ['DELETE', '/v1/workspaces/:id/service_accounts/:account_id', 'deleteServiceAccount', 'admin'],
+    ['GET', '/v1/workspaces/:id/service_accounts/:account_id/keys', 'listServiceAccountKeys', 'admin'],
+    ['POST', '/v1/workspaces/:id/service_accounts/:account_id/keys', 'createServiceAccountKey', 'admin'],
+    [
+      ...(['DELETE', '/v1/workspaces/:id/service_accounts/:account_id/keys/:key_id'] as const),
+      ...(['revokeServiceAccountKey', 'admin'] as const),
+    ],
   ]),
   part('/v1/workspaces', workspaceRoutes, [
     ['POST', '/v1/workspaces', 'createWorkspace', 'key', 'no tokens'],
@@ -164,7 +211,7 @@ export const routes: readonly Part[] = [
     ['POST', '/v1/workspaces/:id/projects', 'createProject', 'member'],
     ['GET', '/v1/workspaces/:id/members', 'listMembers', 'viewer'],
     ['POST', '/v1/workspaces/:id/members', 'putMember', 'admin'],
-    // A viewer may leave.
+    // Members with any role may remove themselves.
     ['DELETE', '/v1/workspaces/:id/members/:user_id', 'deleteMember', 'admin'],
   ]),
   part('/v1', apiClientRoutes, [
@@ -182,11 +229,38 @@ export const routes: readonly Part[] = [
     ['GET', '/v1/session', 'getSession', 'key'],
     ['DELETE', '/v1/session', 'endSession', 'key'],
   ]),
+  part('/v1', singleSignOnRoutes, [
+    ['GET', '/v1/session/methods', 'getSignInMethods', 'anyone'],
+    ['POST', '/v1/session/single_sign_on', 'startSingleSignOn', 'anyone'],
+    ['GET', '/v1/users/me/identities', 'listIdentities', 'key', 'no tokens'],
+    ['POST', '/v1/users/me/identities', 'linkIdentity', 'key', 'no tokens'],
+    ['DELETE', '/v1/users/me/identities/:id', 'unlinkIdentity', 'key', 'no tokens'],
+  ]),
+  part('', signInPageRoutes, [['GET', '/oidc/callback', null, 'anyone']]),
   part('/v1', quotaRoutes, [
     ['GET', '/v1/quotas/:id', 'getQuota', 'instance admin'],
     ['PUT', '/v1/quotas/:id', 'putQuota', 'instance admin'],
     ['GET', '/v1/users/me/usage', 'getMyUsage', 'key', 'no tokens'],
+    ['GET', '/v1/users/me/shares', 'getMyShares', 'key', 'no tokens'],
     ['GET', '/v1/workspaces/:id/usage', 'getWorkspaceUsage', 'viewer'],
+    ['GET', '/v1/workspaces/:id/shares', 'getWorkspaceShares', 'viewer'],
+  ]),
+  part('/v1', retentionRoutes, [
+    ['GET', '/v1/workspaces/:id/retention', 'getWorkspaceRetention', 'viewer'],
+    ['PUT', '/v1/workspaces/:id/retention', 'updateWorkspaceRetention', 'admin'],
+    ['GET', '/v1/retention/:id', 'getRetention', 'instance admin'],
+    ['PUT', '/v1/retention/:id', 'putRetention', 'instance admin'],
+  ]),
+  part('/v1', deletionRoutes, [
+    ['DELETE', '/v1/workspaces/:id', 'deleteWorkspace', 'admin'],
+    ['DELETE', '/v1/users/me', 'deleteMe', 'key', 'no tokens'],
+    ['DELETE', '/v1/users/:id', 'deleteUser', 'instance admin', 'no tokens'],
+    ['GET', '/v1/deletions', 'listDeletions', 'instance admin', 'no tokens'],
+    ['GET', '/v1/deletions/:id', 'getDeletion', 'key', 'no tokens'],
+  ]),
+  part('/v1', exportRoutes, [
+    ['GET', '/v1/workspaces/:id/export', 'exportWorkspace', 'admin'],
+    ['GET', '/v1/users/me/export', 'exportMe', 'key', 'no tokens'],
   ]),
   part('/v1', overviewRoutes, [
     ['GET', '/v1/users/me/overview', 'getMyOverview', 'key', 'no tokens'],
@@ -231,9 +305,11 @@ export const routes: readonly Part[] = [
     ['DELETE', '/v1/apps/:id', 'deleteApp', 'admin'],
   ]),
   part('/v1', apphookRoutes, [['POST', '/v1/apphooks', 'pushAppEvent', 'member']]),
-  part('/v1', accountRoutes, [
+  part('/v1', accountListRoutes, [
     ['GET', '/v1/accounts', 'listAccounts', 'viewer'],
     ['GET', '/v1/workspaces/:id/accounts', 'listWorkspaceAccounts', 'viewer'],
+  ]),
+  part('/v1', accountRoutes, [
     ['POST', '/v1/accounts', 'createAccount', 'member'],
     // With include_credentials: creator.
     ['GET', '/v1/accounts/:id', 'getAccount', 'viewer'],
@@ -257,10 +333,14 @@ export const routes: readonly Part[] = [
     ['GET', '/v1/accounts/:id/audit', 'listAccountAudit', 'creator'],
     ['GET', '/v1/workspaces/:id/audit', 'listWorkspaceAudit', 'admin'],
   ]),
+  part('/v1', auditRoutes, [
+    ['GET', '/v1/audit', 'listAudit', 'admin'],
+    ['GET', '/v1/audit/export', 'exportAudit', 'admin'],
+  ]),
   part('/v1', accountHealthRoutes, [['POST', '/v1/accounts/:id/test', 'testAccount', 'member']]),
   part('/v1', subscriptionRoutes, [
     ['POST', '/v1/subscriptions', 'createSubscription', 'member'],
-    // Ending a subscription needs the right at one of its ends.
+    // A member of the workspace of the emitter or of the listener may do this.
     ['DELETE', '/v1/subscriptions', 'deleteSubscription', 'member'],
     ['GET', '/v1/subscriptions/:id', 'getSubscription', 'viewer'],
     ['DELETE', '/v1/subscriptions/:id', 'deleteSubscriptionById', 'member'],
@@ -277,7 +357,7 @@ export const routes: readonly Part[] = [
     ['POST', '/v1/workflows/:id/replay', 'replayWorkflowEvents', 'member'],
     ['GET', '/v1/workflows/:id/replays', 'listWorkflowReplays', 'viewer'],
     ['GET', '/v1/replays/:id', 'getReplay', 'viewer'],
-    // In the workspace of the emitter or of the listener.
+    // A member of the workspace of the emitter or of the listener may do this.
     ['DELETE', '/v1/replays/:id', 'cancelReplay', 'member'],
   ]),
   part('/v1', webhookRoutes, [
@@ -357,25 +437,40 @@ export const routes: readonly Part[] = [
     ['GET', '/v1/sources/:id/ticks', 'listSourceTicks', 'viewer'],
     ['GET', '/v1/sources/:id/timers', 'listSourceTimers', 'viewer'],
   ]),
-  part('/v1', workflowRoutes, [
+  part('/v1', workflowListRoutes, [
     ['GET', '/v1/users/me/workflows', 'listMyWorkflows', 'key', 'no tokens'],
     ['GET', '/v1/workspaces/:id/workflows', 'listWorkspaceWorkflows', 'viewer'],
     ['GET', '/v1/projects/:id/workflows', 'listProjectWorkflows', 'viewer'],
+  ]),
+  part('/v1', workflowRoutes, [
     ['POST', '/v1/workflows', 'createWorkflow', 'member', 'no tokens'],
     ['GET', '/v1/workflows/:id', 'getWorkflow', 'viewer'],
     ['PUT', '/v1/workflows/:id', 'updateWorkflow', 'member', 'no tokens'],
     ['DELETE', '/v1/workflows/:id', 'deleteWorkflow', 'member'],
+  ]),
+  part('/v1', deploymentRoutes, [
     ['GET', '/v1/workflows/:id/deployments', 'listDeployments', 'viewer'],
     ['POST', '/v1/workflows/:id/deployments', 'createDeployment', 'member', 'no tokens'],
     ['GET', '/v1/deployments/:id', 'getDeployment', 'viewer'],
   ]),
-  part('/v1', workflowQueueRoutes, [['GET', '/v1/workflows/:id/queue', 'getWorkflowQueue', 'viewer']]),
+  part('/v1', queueRoutes, [
+    ['GET', '/v1/workflows/:id/queue', 'getWorkflowQueue', 'viewer'],
+    ['GET', '/v1/sources/:id/queue', 'getSourceQueue', 'viewer'],
+  ]),
   part('/v1', workflowTickRoutes, [['GET', '/v1/workflows/:id/ticks', 'listWorkflowTicks', 'viewer']]),
   part('/v1', templateRoutes, [
     ['POST', '/v1/templates', 'createTemplate', 'member'],
     ['GET', '/v1/templates', 'listTemplates', 'key'],
     ['GET', '/v1/templates/:id', 'getTemplate', 'key'],
     ['DELETE', '/v1/templates/:id', 'deleteTemplate', 'member'],
+  ]),
+  part('/v1', importRoutes, [
+    ['POST', '/v1/imports', 'createImport', 'member', 'no tokens'],
+    ['POST', '/v1/imports/outline', 'outlineExport', 'key'],
+    ['GET', '/v1/imports', 'listImports', 'viewer'],
+    ['GET', '/v1/imports/:id', 'getImport', 'viewer'],
+    ['POST', '/v1/imports/:id/answers', 'answerImport', 'member', 'no tokens'],
+    ['POST', '/v1/imports/:id/undo', 'undoImport', 'member'],
   ]),
   part('/v1', emitterRoutes, [
     ['GET', '/v1/sources/:id/event_summaries', 'listSourceEvents', 'viewer'],

@@ -5,22 +5,55 @@ import type { App } from './route-support.ts';
 /** Say whose something is, in query or body. */
 const scopeParameters = ['org_id', 'workspace_id', 'project_id'] as const;
 
+type ScopeParameter = (typeof scopeParameters)[number];
+
+/** Paths that name the workspace by themselves. */
+const workspacePath = /^(?:\/v1)?\/(?:workspaces|orgs)\/:id(?:\/|$)/;
+
 /**
  * Refuses requests that do not say clearly whose something is, for every operation. An empty id, as a variable of a script without a
- * value leaves it, would mean another owner than was meant: that of the rest of the request, or the caller.
+ * value leaves it, would mean another owner than was meant: that of the rest of the request, or the caller. So would another workspace
+ * than that of the path.
  */
 export function checkScopeParameters(api: App): void {
   api.addHook('preValidation', async (request) => {
-    for (const parameter of scopeParameters) checkScope(request, parameter);
+    const namesWorkspace = workspacePath.test(request.routeOptions.url ?? '');
+    for (const parameter of scopeParameters) {
+      checkScope(request, parameter);
+      if (namesWorkspace) checkAgainstPath(request, parameter);
+    }
   });
 }
 
-function checkScope({ query, body }: Pick<FastifyRequest, 'query' | 'body'>, parameter: string): void {
-  const values = [query, body].map((part) =>
+function checkAgainstPath(request: FastifyRequest, parameter: ScopeParameter): void {
+  const found = scopeValues(request, parameter).find((value) => value !== undefined);
+  const { id } = request.params as { id: string };
+  if (found === undefined || found === id) return;
+  if (parameter === 'project_id')
+    throw new CallerError(
+      'unknown_parameter',
+      `project_id: found ${JSON.stringify(found)}, which this operation of workspace ${JSON.stringify(id)} does not take; ` +
+        'GET /v1/projects/{id}/workflows lists the workflows of a project',
+      { parameter },
+    );
+  throw new CallerError(
+    'invalid_parameter',
+    `${parameter}: found ${JSON.stringify(found)}, expected ${JSON.stringify(id)}, the workspace of the path`,
+    { parameter },
+  );
+}
+
+/** What the query and the body say. */
+function scopeValues({ query, body }: Pick<FastifyRequest, 'query' | 'body'>, parameter: string): unknown[] {
+  return [query, body].map((part) =>
     typeof part === 'object' && part !== null && Object.hasOwn(part, parameter)
       ? (part as Record<string, unknown>)[parameter]
       : undefined,
   );
+}
+
+function checkScope(request: FastifyRequest, parameter: ScopeParameter): void {
+  const values = scopeValues(request, parameter);
   const [inQuery, inBody] = values;
   if (values.includes(''))
     throw new CallerError(

@@ -1,4 +1,5 @@
 import type { FastifyRequest } from 'fastify';
+import { noteAnswer } from '#audit/audit-context.ts';
 import { parameterOf } from './route-support.ts';
 
 /**
@@ -7,6 +8,7 @@ import { parameterOf } from './route-support.ts';
  * the whole object, because that is what the route documents.
  */
 export function selectFields<T extends object>(request: Pick<FastifyRequest, 'query' | 'body'>, value: T): T {
+  noteAnswer(value);
   const include = namesIn(parameterOf(request, 'include'));
   const exclude = namesIn(parameterOf(request, 'exclude'));
   if (include.size === 0 && exclude.size === 0) return value;

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
+import type { Readable } from 'node:stream';
 import { test } from 'node:test';
-import { fastify } from 'fastify';
+import { setImmediate } from 'node:timers/promises';
+import { type FastifyReply, fastify } from 'fastify';
 import { encodeCursor } from './pagination.ts';
 import { sendRows } from './send-rows.ts';
 
@@ -56,4 +58,34 @@ test('items that were deleted meanwhile are left out, also all of a batch', asyn
 test('an empty page is answered', async () => {
   const { batches, pageInfo, ids } = await answerOf([]);
   assert.deepEqual([batches, pageInfo, ids], [[], { total_count: 77, count: 0 }, []]);
+});
+
+test('a batch is read when the caller has taken the one before, and requests that came meanwhile go first', async () => {
+  const seen: string[] = [];
+  const sent = Promise.withResolvers<Readable>();
+  const reply = { type: () => reply, send: sent.resolve };
+  void sendRows(reply as unknown as FastifyReply, {
+    rows: Array.from({ length: 20 }, (_, index) => ({ id: `r${index}` })),
+    totalCount: 20,
+    bytesOf: () => 3 * megabyte,
+    itemsOf: async (rows) => {
+      seen.push('batch');
+      // A request that comes while a batch is read.
+      globalThis.setImmediate(() => seen.push('other'));
+      return rows.map(({ id }) => ({ id, text: 'x'.repeat(megabyte) }));
+    },
+  });
+  const stream = await sent.promise;
+  for (let n = 0; n < 30; n += 1) await setImmediate();
+  assert.deepEqual(seen, ['batch', 'other'], 'nothing is read ahead before the caller reads');
+  stream.once('data', () => stream.pause());
+  for (let n = 0; n < 30; n += 1) await setImmediate();
+  assert.ok(
+    seen.length >= 4 && seen.length <= 8,
+    `the caller took one of 20 batches: ${seen.length / 2} are read`,
+  );
+  stream.resume();
+  for await (const _ of stream);
+  await setImmediate();
+  assert.deepEqual(seen, Array.from({ length: 20 }, () => ['batch', 'other']).flat());
 });

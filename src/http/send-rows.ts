@@ -56,8 +56,7 @@ export async function sendRows<Row extends ListedRow>(
     yield `],"page_info":${JSON.stringify(pageInfo(sent))}}`;
   };
   reply.type('application/json; charset=utf-8');
-  // No object mode: that would read 16 batches ahead.
-  return reply.send(Readable.from(text(), { objectMode: false })) as never;
+  return reply.send(Readable.from(text())) as never;
 }
 
 function batchesOf<Row extends ListedRow>({ rows, bytesOf }: LargePage<Row>): Row[][] {

@@ -8,16 +8,20 @@ import { CallerError } from '#lib/errors.ts';
 import { isDeeperThan } from '#lib/json-depth.ts';
 import type { Logger } from '#lib/logger.ts';
 import { writeJson } from '#lib/write-json.ts';
+import { metricDefinitions } from '#telemetry/metric-definitions.ts';
+import { noTracer, type Tracer } from '#telemetry/tracer.ts';
+import { beginAudit, completeAudit } from './audit-requests.ts';
 import { authenticateEverything } from './authenticate.ts';
 import { addCommonParameters } from './common-parameters.ts';
 import { type ConnectionLimitOptions, limitConnections } from './connection-limits.ts';
 import { drainBody } from './drain-body.ts';
 import { sendError } from './error-response.ts';
 import { followTable } from './follow-table.ts';
-import { numberTooLarge, unreadableBody } from './json-faults.ts';
+import { numberTooLarge, tooManyMembers, unreadableBody } from './json-faults.ts';
 import { describeRoutes } from './openapi.ts';
 import { acceptRepeatedRequests, type RepeatedRequestOptions } from './repeated-requests.ts';
-import { requestHost, trustedProxyCheck } from './request-host.ts';
+import { dropUnreadableAddresses, requestHost, trustedProxyCheck } from './request-host.ts';
+import { traceRequests } from './request-span.ts';
 import { RequestSummaries } from './request-summary.ts';
 import type { App } from './route-support.ts';
 import { type RouteOptions, reference, routes, routesOfEveryRole } from './routes.ts';
@@ -42,6 +46,8 @@ export interface ServerOptions extends RouteOptions, Pick<RepeatedRequestOptions
   version: string;
   logger: Logger;
   metrics: Registry;
+  /** Default: nothing is traced. */
+  tracer?: Tracer;
   /**
    * Turns the address of a request to an endpoint's own host into its path, before routing. Gets the host, as a trusted proxy
    * or the Host header names it, and the path with query; returns the path to route.
@@ -67,6 +73,7 @@ export interface ServerOptions extends RouteOptions, Pick<RepeatedRequestOptions
 export async function createServer(options: ServerOptions): Promise<App> {
   const { rewritePath, logger, api: hasApi = true, trustedProxies = [], arrival = arrivalDefaults } = options;
   const hostOf = requestHost(trustedProxies);
+  const isTrusted = trustedProxyCheck(trustedProxies);
   const server = fastify({
     bodyLimit: apiBodyBytesMax,
     requestTimeout: arrival.timeoutMs,
@@ -93,7 +100,7 @@ export async function createServer(options: ServerOptions): Promise<App> {
   if (options.connections !== undefined)
     limitConnections(app.server, {
       ...options.connections,
-      ...{ logger, metrics: options.metrics, isTrustedProxy: trustedProxyCheck(trustedProxies) },
+      ...{ logger, metrics: options.metrics, isTrustedProxy: isTrusted },
     });
   app.setValidatorCompiler(compileCheck);
   // Response schemas describe; what include and exclude leave of an object would not fit them.
@@ -102,6 +109,10 @@ export async function createServer(options: ServerOptions): Promise<App> {
     if (error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') await drainBody(request.raw);
     return sendError(error, request, reply, logger);
   });
+  app.addHook('onRequest', async ({ raw }) => {
+    if (isTrusted(raw.socket.remoteAddress ?? '')) dropUnreadableAddresses(raw.headers);
+  });
+  traceRequests(app, options.tracer ?? noTracer);
   addResponseHeaders(app);
   observeRequests(app, options);
   refuseUnknownPaths(app);
@@ -110,7 +121,9 @@ export async function createServer(options: ServerOptions): Promise<App> {
   await app.register(async (api: App) => {
     readJsonBodies(api);
     checkScopeParameters(api);
+    completeAudit(api, options);
     acceptRepeatedRequests(api, options);
+    beginAudit(api, options);
     api.addHook('onRoute', followTable);
     api.addHook('onRoute', addCommonParameters);
     for (const { prefix, register } of hasApi ? routes : routesOfEveryRole) {
@@ -153,9 +166,11 @@ function readJsonBodies(api: App): void {
       return done(
         new CallerError('invalid_json', `the body is nested more than ${bodyDepthMax} levels deep`),
       );
+    const excess = tooManyMembers(json);
+    if (excess !== undefined) return done(excess);
     return parse(request, json, (error: Error | null, value?: unknown) => {
       if (error !== null) return done(unreadableBody(json));
-      return done(numberTooLarge(json) ?? null, value);
+      return done(numberTooLarge(json, value) ?? null, value);
     });
   });
   // Nothing is decompressed: a small body could become a large one.
@@ -194,10 +209,11 @@ export function observeRequests(
   app: FastifyInstance,
   { metrics, logger }: Pick<ServerOptions, 'metrics' | 'logger'>,
 ): void {
+  const requestSeconds = metricDefinitions.millrace_http_request_seconds;
   const seconds = new Histogram({
     name: 'millrace_http_request_seconds',
-    help: 'Time from the first byte of a request to the last of its answer, by route, method and status',
-    labelNames: ['route', 'method', 'status'],
+    help: requestSeconds.text,
+    labelNames: requestSeconds.labels,
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60],
     registers: [metrics],
   });
@@ -217,9 +233,13 @@ export function observeRequests(
     const ms = Math.round(reply.elapsedTime * 10) / 10;
     const isStream = request.routeOptions.schema?.produces?.includes('text/event-stream') === true;
     summaries.count({ method: request.method, route, status, ms, isStream });
-    seconds.observe({ route, method: request.method, status }, reply.elapsedTime / 1000);
+    // User code picks any status, and each one would be a series of its own for as long as the process lives.
+    const isUsers = request.routeOptions.config.userContent === true;
+    // 503 is that of a service that cannot take the request, for which there is an alert.
+    const label = isUsers && status !== 503 ? `${Math.floor(status / 100)}xx` : status;
+    seconds.observe({ route, method: request.method, status: label }, reply.elapsedTime / 1000);
     // Endpoints log the outcome of the request themselves.
-    if (request.routeOptions.config.userContent === true) return;
+    if (isUsers) return;
     logger.debug(
       {
         requestId: request.id,

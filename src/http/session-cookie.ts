@@ -5,7 +5,7 @@ const cookieName = 'millrace_session';
 /** Only there does the browser send it: endpoints, whose requests user code reads, never get it. */
 const cookiePath = '/v1';
 /** A page of another origin cannot send a header of its own choice without being asked about it first, and is refused then. */
-export const csrfHeader = 'x-millrace-csrf';
+const csrfHeader = 'x-millrace-csrf';
 /** A Cookie header is looked through up to here. */
 const cookieHeaderMax = 16_384;
 const safeMethods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
@@ -25,7 +25,7 @@ export function sessionTokenOf(request: CookieRequest, publicUrl: string): strin
 }
 
 /** Requests that change something say where they come from, as browsers do of themselves. Throws CallerError `foreign_origin`. */
-export function requireOwnOrigin(request: CookieRequest, publicUrl: string): void {
+function requireOwnOrigin(request: CookieRequest, publicUrl: string): void {
   const { origin } = request.headers;
   if (origin === undefined) {
     const site = request.headers['sec-fetch-site'];
@@ -38,6 +38,15 @@ export function requireOwnOrigin(request: CookieRequest, publicUrl: string): voi
     'foreign_origin',
     'a session is used by the pages of this service only; programs send an API key: Authorization: Bearer <API key>',
   );
+}
+
+/** For what begins a session: as `requireOwnOrigin`, and the header too. Throws CallerError `foreign_origin` and `missing_parameter`. */
+export function requireOwnPage(request: CookieRequest, publicUrl: string): void {
+  requireOwnOrigin(request, publicUrl);
+  if (request.headers[csrfHeader] !== undefined) return;
+  throw new CallerError('missing_parameter', `the header ${csrfHeader} is missing`, {
+    parameter: csrfHeader,
+  });
 }
 
 function isOwnOrigin(origin: string, { host }: CookieRequest, publicUrl: string): boolean {

@@ -33,7 +33,15 @@ describe('the run of a tick', () => {
     };
     const fire = (nowMs: number) => {
       const { store } = fixture;
-      const targets = { dc: new SourceTicks({ store, onJobs: () => {} }), p: noWorkflows };
+      const targets = {
+        dc: new SourceTicks({
+          store,
+          hold: async (_, jobs) => [...jobs],
+          onHeld: () => {},
+          onJobs: () => {},
+        }),
+        p: noWorkflows,
+      };
       return fireDueTimers({ store, targets, mayRun: () => true }, nowMs);
     };
     /** Ends the run that was planned for a time, as the node that runs it does. */

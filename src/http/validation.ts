@@ -2,6 +2,7 @@ import type { FastifySchemaCompiler } from 'fastify';
 import type { TSchema } from 'typebox';
 import { Compile, type Validator } from 'typebox/compile';
 import { CallerError } from '#lib/errors.ts';
+import { commonParameters } from './route-support.ts';
 
 interface ObjectSchema {
   type: 'object';
@@ -18,6 +19,8 @@ export const compileCheck: FastifySchemaCompiler<TSchema> = ({ schema, httpPart 
   let compiled: Validator | undefined;
   const isBody = httpPart === 'body';
   return (value: unknown) => {
+    // Bytes have no fields: only routes that read them get them.
+    if (isBody && Buffer.isBuffer(value)) return { value };
     const part = isBody ? value : readText(schema, value);
     if (!isObject(part) && isObjectSchema(schema)) {
       return { error: new CallerError('invalid_body', `the ${partName(httpPart)} must be a JSON object`) };
@@ -25,9 +28,11 @@ export const compileCheck: FastifySchemaCompiler<TSchema> = ({ schema, httpPart 
     const unknown = isBody ? unknownField(schema, part) : undefined;
     if (unknown !== undefined) {
       return {
-        error: new CallerError('unknown_parameter', `${unknown}: this operation has no such parameter`, {
-          parameter: unknown,
-        }),
+        error: new CallerError(
+          'unknown_parameter',
+          `${unknown}: this operation has no such parameter; ${knownParameters(schema)}`,
+          { parameter: unknown },
+        ),
       };
     }
     compiled ??= Compile(schema);
@@ -59,6 +64,13 @@ function unknownField(schema: unknown, value: unknown): string | undefined {
   // A schema that declares its additional properties takes any name.
   if ('additionalProperties' in schema) return undefined;
   return Object.keys(value).find((name) => !Object.hasOwn(schema.properties, name));
+}
+
+/** The parameters that the operation has of its own, in words; those that every operation takes tell nothing. */
+function knownParameters(schema: unknown): string {
+  const names = isObjectSchema(schema) ? Object.keys(schema.properties) : [];
+  const own = names.filter((name) => !Object.hasOwn(commonParameters, name));
+  return own.length === 0 ? 'it has none in its body' : `it has ${own.join(', ')}`;
 }
 
 /** PostgreSQL cannot store it in text; nested values are stored as JSON, where it is escaped. */

@@ -50,6 +50,7 @@ export function keyRow(
 export function writeOnce<Item>(write: BatchWrite<Item, unknown>): BatchWrite<KeyedItem<Item>, boolean> {
   return {
     name: `${write.name}-once`,
+    ownerOf: ({ item }) => write.ownerOf?.(item),
     bytes: ({ item }) => write.bytes?.(item) ?? 0,
     async run(tx, keyed) {
       const taken = await takeKeys(
@@ -70,6 +71,7 @@ export function writeOnce<Item>(write: BatchWrite<Item, unknown>): BatchWrite<Ke
 /** Reserves keys of requests to the API before these are carried out. Returns for each whether it was new. */
 export const reserveKeys: BatchWrite<IdempotencyKeyTable, boolean> = {
   name: 'reserve-idempotency-keys',
+  ownerOf: ({ owner_id }) => owner_id,
   async run(tx, rows) {
     const taken = await takeKeys(tx, rows);
     return rows.map((row) => taken.has(row));

@@ -4,8 +4,8 @@ import type { HttpReply } from '#runner/call-outcome.ts';
 export type EndpointAnswer =
   /** It was stored; its code has no say in the answer. */
   | { kind: 'accepted' }
-  /** Its run ended, or came to a wait, without a reply. */
-  | { kind: 'ended'; waits: boolean }
+  /** Its run ended (`failed`: with an error), or came to a wait, without a reply. */
+  | { kind: 'ended'; waits: boolean; failed?: boolean }
   | { kind: 'responded'; reply: HttpReply };
 
 /** What is kept of an answer for a request that is repeated. */
@@ -17,13 +17,14 @@ export type KeptAnswer =
 /** Text of an answer without a reply, for `idempotency_keys.answer`. No sealed text begins like one of these. */
 export function encodeMark(answer: Exclude<KeptAnswer, { kind: 'responded' }>): string {
   if (answer.kind === 'not_kept') return `status ${answer.status}`;
-  if (answer.kind === 'ended') return answer.waits ? 'waits' : 'ended';
+  if (answer.kind === 'ended') return answer.waits ? 'waits' : answer.failed === true ? 'failed' : 'ended';
   return 'accepted';
 }
 
 /** What `encodeMark` wrote; undefined: the text is a sealed reply. */
 export function decodeMark(text: string): KeptAnswer | undefined {
   if (text === 'accepted') return { kind: 'accepted' };
+  if (text === 'failed') return { kind: 'ended', waits: false, failed: true };
   if (text === 'ended' || text === 'waits') return { kind: 'ended', waits: text === 'waits' };
   if (text.startsWith('status ')) return { kind: 'not_kept', status: Number(text.slice('status '.length)) };
   return undefined;

@@ -77,7 +77,7 @@ export function rotateClientSecret(
     const { secretHash, secretHint } = stored(secret);
     const changes = { secret_hint: secretHint, secret_changed_at_ms: clock.now() };
     await updateClient(tx, client.id, { ...changes, secret_hash: secretHash });
-    if (values.endTokens) await deleteTokensOf(tx, client.id);
+    if (values.endTokens) await endTokensOf(tx, store, client.id);
     return { client: { ...client, ...changes }, secret };
   });
 }
@@ -92,8 +92,14 @@ export function revokeClient(
   return store.transaction(async (tx) => {
     const client = await heldClient(tx, store, caller, values);
     await updateClient(tx, client.id, { revoked_at_ms: clock.now() });
-    await deleteTokensOf(tx, client.id);
+    await endTokensOf(tx, store, client.id);
   });
+}
+
+/** Ends tokens with their streams, on every node. */
+async function endTokensOf(tx: Tx, store: Store, clientId: string): Promise<void> {
+  await deleteTokensOf(tx, clientId);
+  await store.notify(tx, 'millrace_access', clientId);
 }
 
 async function heldClient(

@@ -16,7 +16,8 @@ import {
   markClientsUsed,
   type TokenOfClient,
 } from './api-client-store.ts';
-import { findApiKey, hashApiKey } from './api-key-store.ts';
+import { findKeyOfUser, hashApiKey } from './api-key-store.ts';
+import { isGoodKey } from './api-keys.ts';
 import type { Caller } from './permissions.ts';
 import { isGoodSession } from './sessions.ts';
 
@@ -45,6 +46,14 @@ export interface IssuedToken {
   token: string;
   createdAtMs: number;
   expiresAtMs: number;
+  id: string;
+  client: TokenClient;
+}
+
+/** An OAuth client (oac_…) and its workspace. */
+export interface TokenClient {
+  id: string;
+  workspace_id: string;
 }
 
 /**
@@ -88,8 +97,9 @@ export async function issueToken(
     await requireClient(tx, credentials);
     const createdAtMs = clock.now();
     const expiresAtMs = createdAtMs + tokenLifeMs;
+    const id = newId('tok');
     await insertToken(tx, {
-      id: newId('tok'),
+      id,
       client_id: client.id,
       workspace_id: client.workspace_id,
       token_hash: hashApiKey(token),
@@ -98,7 +108,7 @@ export async function issueToken(
     });
     await deleteTokensBeyond(tx, client.id, tokensOfClientMax);
     await deleteExpiredTokens(tx, createdAtMs, prunedAtOnce);
-    return { token, createdAtMs, expiresAtMs };
+    return { token, createdAtMs, expiresAtMs, id, client };
   });
 }
 
@@ -107,9 +117,13 @@ export async function revokeToken(
   store: Store,
   credentials: ClientCredentials,
   token: string,
-): Promise<void> {
+): Promise<TokenClient> {
   const client = await requireClient(store.read, credentials);
-  await store.transaction((tx) => deleteTokenOfClient(tx, client.id, hashApiKey(token)));
+  await store.transaction(async (tx) => {
+    await deleteTokenOfClient(tx, client.id, hashApiKey(token));
+    await store.notify(tx, 'millrace_access', client.id);
+  });
+  return client;
 }
 
 /** The caller behind an access token, or undefined: unknown, expired and revoked take the same path, as with API keys. */
@@ -145,6 +159,14 @@ function isGood(token: TokenOfClient, nowMs: number): boolean {
   return token.revoked_at_ms === null && nowMs < token.expires_at_ms;
 }
 
+/** When the caller's key or token ends by itself, epoch ms; null: never. A session counts as the key that it began with. */
+export async function endOf(db: Db, caller: Caller): Promise<number | null> {
+  const row = await (caller.workspaceId === undefined
+    ? findKeyOfUser(db, caller.keyId)
+    : findToken(db, caller.keyId));
+  return row?.expires_at_ms ?? null;
+}
+
 /** True while the caller's key, token or session is valid. For long requests, such as streams. */
 export async function isStillValid(db: Db, caller: Caller, nowMs: number): Promise<boolean> {
   if (caller.workspaceId !== undefined) {
@@ -152,8 +174,8 @@ export async function isStillValid(db: Db, caller: Caller, nowMs: number): Promi
     return token !== undefined && isGood(token, nowMs);
   }
   if (caller.sessionId !== undefined) return isGoodSession(db, caller.sessionId, nowMs);
-  const key = await findApiKey(db, caller.keyId);
-  return key !== undefined && key.revoked_at_ms === null;
+  const key = await findKeyOfUser(db, caller.keyId);
+  return key !== undefined && isGoodKey(key, nowMs);
 }
 
 const recordClientUse: BatchWrite<{ clientId: string; nowMs: number }, void> = {

@@ -21,6 +21,7 @@ forEachStore((fixture) => {
     const first = await firstStart(store, { folder: folder.path, apiKey: '', clock });
     assert.ok(first);
     assert.match(first.apiKey, /^[0-9A-Za-z]{32,}$/);
+    assert.equal(first.isKeyMade, true);
     const user = await findUser(store.read, first.userId);
     assert.deepEqual([user?.username, user?.email, user?.is_admin], ['admin', 'admin@localhost', 1]);
     const workspaces = await listWorkspacesOf(store.read, first.userId);
@@ -60,7 +61,7 @@ forEachStore((fixture) => {
     await using folder = await createTempFolder('first-start');
     const apiKey = 'a key of twenty characters or more';
     const first = await firstStart(store, { folder: folder.path, apiKey, clock });
-    assert.equal(first?.apiKey, apiKey);
+    assert.deepEqual([first?.apiKey, first?.isKeyMade], [apiKey, false]);
     assert.ok(await findApiKeyByHash(store.read, hashApiKey(apiKey)));
   });
 

@@ -9,8 +9,10 @@ import { hasUsers, insertUser } from './user-store.ts';
 import { insertWorkspace, putMember } from './workspace-store.ts';
 
 export interface FirstStart {
-  /** In clear, to be printed once; also in `keyFile`. */
+  /** In clear; also in `keyFile`. */
   apiKey: string;
+  /** True: the key was made here, so it is printed once. One that was given is known already, and stays out of the log. */
+  isKeyMade: boolean;
   keyFile: string;
   userId: string;
   workspaceId: string;
@@ -36,11 +38,12 @@ export async function firstStart(
     const workspace = await insertWorkspace(tx, { name: 'Main', email: user.email }, nowMs);
     await putMember(tx, store, { workspaceId: workspace.id, userId: user.id, role: 'admin' }, nowMs);
     const project = await insertProject(tx, { workspaceId: workspace.id, name: 'Main' }, nowMs);
-    const apiKey = options.apiKey === '' ? newSecret() : options.apiKey;
+    const isKeyMade = options.apiKey === '';
+    const apiKey = isKeyMade ? newSecret() : options.apiKey;
     await insertApiKey(tx, { userId: user.id, name: 'first key', secret: apiKey }, nowMs);
     const keyFile = join(options.folder, 'api-key');
     await writePrivateFile(keyFile, `${apiKey}\n`);
-    return { apiKey, keyFile, userId: user.id, workspaceId: workspace.id, projectId: project.id };
+    return { apiKey, isKeyMade, keyFile, userId: user.id, workspaceId: workspace.id, projectId: project.id };
   });
 }
 

@@ -1,6 +1,7 @@
 import { CallerError } from '#lib/errors.ts';
 import type { Db } from '#storage/store.ts';
 import type { Role } from '#storage/tables/identity-tables.ts';
+import type { Scopes } from './key-scopes.ts';
 import { isRole } from './membership.ts';
 import { listMembershipsOf } from './workspace-store.ts';
 
@@ -15,11 +16,15 @@ export interface Caller {
   sessionId?: string;
   /** Set for an access token: it acts as a member of this workspace only. */
   workspaceId?: string;
+  /** Set for a service account: its workspace, which owns what it makes. */
+  homeId?: string;
+  /** Scopes of the API key; null or absent: all. */
+  scopes?: Scopes;
 }
 
 /** The owner of what the caller makes and means without naming a workspace. */
 export function homeOf(caller: Caller): string {
-  return caller.workspaceId ?? caller.userId;
+  return caller.workspaceId ?? caller.homeId ?? caller.userId;
 }
 
 /** What a caller may do with things of each owner: themselves (u_…) and their workspaces (o_…). */
@@ -107,8 +112,8 @@ export async function mayWrite(db: Db, caller: Caller, ownerId: string): Promise
 }
 
 /**
- * The owner of what a create makes: the workspace that was named, else the caller personally, or for an access token its
- * workspace. Throws CallerError `not_found` for a workspace the caller is not a member of, `forbidden` for a viewer of it.
+ * The owner of what a create makes: the workspace that was named, else the caller personally, or for an access token or a service account
+ * its workspace. Throws CallerError `not_found` for a workspace the caller is not a member of, `forbidden` for a viewer of it.
  */
 export async function resolveOwner(
   db: Db,
@@ -116,11 +121,13 @@ export async function resolveOwner(
   orgId: string | undefined,
   parameter = 'org_id',
 ): Promise<string> {
-  if (orgId === undefined || orgId === homeOf(caller)) return homeOf(caller);
+  const ownerId = orgId ?? homeOf(caller);
+  // A service account may be a viewer of its workspace.
+  if (ownerId === homeOf(caller) && caller.homeId === undefined) return ownerId;
   const owners = await ownersOf(db, caller);
-  if (owners.mayWrite(orgId)) return orgId;
-  if (owners.mayRead(orgId)) throw forbidden('resources');
-  throw notFound('workspace', orgId, parameter);
+  if (owners.mayWrite(ownerId)) return ownerId;
+  if (owners.mayRead(ownerId)) throw forbidden('resources');
+  throw notFound('workspace', ownerId, parameter);
 }
 
 /** A workspace that the caller is a member of, with at least this right. Throws `not_found` or `forbidden`. */

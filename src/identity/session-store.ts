@@ -8,7 +8,14 @@ export interface SessionOfKey {
   key_id: string;
   user_id: string;
   is_admin: number;
+  scopes: string | null;
+  workspace_id: string | null;
+  disabled_at_ms: number | null;
+  /** The end of the session. */
   expires_at_ms: number;
+  /** The end of its key; null: it has none. */
+  key_expires_at_ms: number | null;
+  last_used_at_ms: number | null;
   revoked_at_ms: number | null;
 }
 
@@ -36,7 +43,12 @@ function sessionsOfKeys(db: Db) {
       'sessions.key_id',
       'api_keys.user_id',
       'users.is_admin',
+      'users.workspace_id',
+      'users.disabled_at_ms',
+      'api_keys.scopes',
       'sessions.expires_at_ms',
+      'api_keys.expires_at_ms as key_expires_at_ms',
+      'sessions.last_used_at_ms',
       'api_keys.revoked_at_ms',
     ]);
 }
@@ -76,4 +88,40 @@ export async function deleteSessionsBeyond(tx: Tx, keyId: string, kept: number):
       beyond.map(({ id }) => id),
     )
     .execute();
+}
+
+export async function markSessionUsed(
+  tx: Tx,
+  id: string,
+  { address, nowMs }: { address: string; nowMs: number },
+): Promise<void> {
+  await tx.updateTable('sessions').set({ last_used_at_ms: nowMs, address }).where('id', '=', id).execute();
+}
+
+export type ListedSession = Omit<SessionTable, 'token_hash'>;
+
+/** Sessions of a user that have not expired, of keys that are not revoked. For a page, hand the query to `pageOf`. */
+export function livingSessionsOf(db: Db, userId: string, nowMs: number) {
+  return db
+    .selectFrom('sessions')
+    .select(['id', 'key_id', 'user_agent', 'address', 'last_used_at_ms', 'created_at_ms', 'expires_at_ms'])
+    .where('expires_at_ms', '>', nowMs)
+    .where('key_id', 'in', (keys) =>
+      keys
+        .selectFrom('api_keys')
+        .select('id')
+        .where('user_id', '=', userId)
+        .where('revoked_at_ms', 'is', null)
+        .where((eb) => eb.or([eb('expires_at_ms', 'is', null), eb('expires_at_ms', '>', nowMs)])),
+    );
+}
+
+/** Removes all sessions of a user but `kept`. Returns their number. */
+export async function deleteSessionsOf(tx: Tx, userId: string, kept: string | undefined): Promise<number> {
+  let query = tx
+    .deleteFrom('sessions')
+    .where('key_id', 'in', (keys) => keys.selectFrom('api_keys').select('id').where('user_id', '=', userId));
+  if (kept !== undefined) query = query.where('id', '!=', kept);
+  const { numDeletedRows } = await query.executeTakeFirst();
+  return Number(numDeletedRows);
 }

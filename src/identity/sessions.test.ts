@@ -27,6 +27,8 @@ forEachStore((fixture) => {
       isAdmin: false,
       keyId: spare.key.id,
       sessionId: session.caller.sessionId,
+      scopes: null,
+      lastUsedAtMs: clock.now(),
     });
     const rows = JSON.stringify(await store.read.selectFrom('sessions').selectAll().execute());
     assert.ok(!rows.includes(session.token) && !rows.includes(spare.secret));
@@ -41,7 +43,7 @@ forEachStore((fixture) => {
     assert.equal(await isStillValid(store.read, session.caller, session.expiresAtMs), false);
     assert.equal(await findSessionCaller(store.read, session.token, session.expiresAtMs), undefined);
     const other = await startSession(store, { apiKey: spare.secret, lifeMs }, clock);
-    await endSession(store, other.caller.sessionId ?? '');
+    await endSession(store, { userId: user.id, sessionId: other.caller.sessionId ?? '' });
     assert.deepEqual([await is(other.token), await is(session.token)], [false, true]);
     await revokeApiKey(store, { userId: user.id, keyId: spare.key.id }, clock);
     assert.equal(await is(session.token), false);

@@ -8,18 +8,38 @@ import type { UserTable } from '#storage/tables/identity-tables.ts';
 
 export type User = UserTable;
 
-const columns = ['id', 'username', 'email', 'is_admin', 'created_at_ms'] as const;
+const columns = [
+  ...(['id', 'kind', 'username', 'email', 'is_admin', 'created_at_ms'] as const),
+  ...(['workspace_id', 'created_by', 'disabled_at_ms', 'disabled_reason'] as const),
+] as const;
 
 export function findUser(db: Db, id: string): Promise<User | undefined> {
   return db.selectFrom('users').select(columns).where('id', '=', id).executeTakeFirst();
 }
 
 export function findUserByEmail(db: Db, email: string): Promise<User | undefined> {
-  return db.selectFrom('users').select(columns).where('email', '=', email).executeTakeFirst();
+  return findByText(db, 'email', email);
 }
 
 export function findUserByName(db: Db, username: string): Promise<User | undefined> {
-  return db.selectFrom('users').select(columns).where('username', '=', username).executeTakeFirst();
+  return findByText(db, 'username', username);
+}
+
+/** In any case of letters, as people write them. Users of earlier versions may differ in case only: the exact text counts first. */
+function findByText(db: Db, column: 'username' | 'email', text: string): Promise<User | undefined> {
+  return db
+    .selectFrom('users')
+    .select(columns)
+    .where(isText(column, text))
+    .orderBy((eb) => eb.case().when(column, '=', text).then(0).else(1).end())
+    .orderBy('created_at_ms')
+    .executeTakeFirst();
+}
+
+/** SQLite lowers ASCII letters only, so the text as it is counts too. */
+function isText(column: 'username' | 'email', text: string) {
+  const found = sql.ref(column);
+  return sql<SqlBool>`(${found} = ${text} or lower(${found}) = ${text.toLowerCase()})`;
 }
 
 /** The oldest admin of the instance: the user that the first start made. */
@@ -67,24 +87,37 @@ export async function hasUsers(db: Db): Promise<boolean> {
   return (await db.selectFrom('users').select('id').limit(1).executeTakeFirst()) !== undefined;
 }
 
+/** True when more than one person uses the instance. */
 export async function hasSeveralUsers(db: Db): Promise<boolean> {
-  return (await db.selectFrom('users').select('id').limit(2).execute()).length > 1;
+  const people = db.selectFrom('users').select('id').where('kind', '=', 'person').limit(2);
+  return (await people.execute()).length > 1;
 }
 
-/** Throws CallerError `conflict` when the username or the e-mail address is taken. */
+/** Where a service account belongs, and who made it. */
+export interface ServiceOrigin {
+  workspaceId: string;
+  createdBy: string;
+}
+
+/** Throws CallerError `conflict` when the username or the e-mail address is taken, in any case of letters. */
 export async function insertUser(
   tx: Tx,
-  values: { username: string; email: string; isAdmin: boolean },
+  values: { username: string; email: string; isAdmin: boolean; service?: ServiceOrigin },
   nowMs: number,
 ): Promise<User> {
   const taken = await tx
     .selectFrom('users')
     .select(['username'])
-    .where((eb) => eb.or([eb('username', '=', values.username), eb('email', '=', values.email)]))
+    .where((eb) => eb.or([isText('username', values.username), isText('email', values.email)]))
     .executeTakeFirst();
-  if (taken !== undefined) throw userTaken(taken.username === values.username ? 'username' : 'email');
+  if (taken !== undefined) throw userTaken(isSame(taken.username, values.username) ? 'username' : 'email');
   const user: User = {
     id: newId('u'),
+    kind: values.service === undefined ? 'person' : 'service',
+    workspace_id: values.service?.workspaceId ?? null,
+    created_by: values.service?.createdBy ?? null,
+    disabled_at_ms: null,
+    disabled_reason: null,
     username: values.username,
     email: values.email,
     is_admin: values.isAdmin ? 1 : 0,
@@ -100,11 +133,62 @@ export async function insertUser(
   return user;
 }
 
+function isSame(one: string, other: string): boolean {
+  return one.toLowerCase() === other.toLowerCase();
+}
+
 function userTaken(parameter: 'username' | 'email'): CallerError {
   return new CallerError('conflict', `a user with this ${parameter} exists already`, { parameter });
+}
+
+/** Makes a user an admin of the instance, or takes that away. */
+export async function setInstanceAdmin(tx: Tx, id: string, isAdmin: boolean): Promise<void> {
+  await tx
+    .updateTable('users')
+    .set({ is_admin: isAdmin ? 1 : 0 })
+    .where('id', '=', id)
+    .execute();
 }
 
 /** Holds the user until the end of the transaction: changes of one user's keys take turns. */
 export async function lockUser(tx: Tx, store: Pick<Store, 'lockRows'>, id: string): Promise<void> {
   await store.lockRows(tx.selectFrom('users').select('users.id as id').where('users.id', '=', id)).execute();
+}
+
+/** Holds all admins of the instance until the end of the transaction, in one order, before any other user is held. */
+export async function lockInstanceAdmins(tx: Tx, store: Pick<Store, 'lockRows'>): Promise<void> {
+  const admins = tx.selectFrom('users').select('users.id as id').where('users.is_admin', '=', 1);
+  await store.lockRows(admins.orderBy('users.id')).execute();
+}
+
+/** How many admins of the instance there are beside this user, disabled ones not counted. */
+export async function otherInstanceAdmins(db: Db, id: string): Promise<number> {
+  const { count } = await db
+    .selectFrom('users')
+    .select((eb) => eb.fn.countAll<number>().as('count'))
+    .where('is_admin', '=', 1)
+    .where('disabled_at_ms', 'is', null)
+    .where('id', '!=', id)
+    .executeTakeFirstOrThrow();
+  return Number(count);
+}
+
+export async function disableUserRow(
+  tx: Tx,
+  id: string,
+  disabled: { nowMs: number; reason: string | null },
+): Promise<void> {
+  await tx
+    .updateTable('users')
+    .set({ disabled_at_ms: disabled.nowMs, disabled_reason: disabled.reason })
+    .where('id', '=', id)
+    .execute();
+}
+
+export async function enableUserRow(tx: Tx, id: string): Promise<void> {
+  await tx
+    .updateTable('users')
+    .set({ disabled_at_ms: null, disabled_reason: null })
+    .where('id', '=', id)
+    .execute();
 }

@@ -2,10 +2,11 @@ import { CallerError } from '#lib/errors.ts';
 import { newBase36Key, newId } from '#lib/ids.ts';
 import type { Dialect } from '#storage/dialect.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
-import type { MemberTable, Role, WorkspaceTable } from '#storage/tables/identity-tables.ts';
+import type { MemberTable, Role, UserKind, WorkspaceTable } from '#storage/tables/identity-tables.ts';
+import type { User } from './user-store.ts';
 
 export type Workspace = WorkspaceTable;
-export type Member = MemberTable & { username: string; email: string };
+export type Member = MemberTable & { username: string; email: string; kind: UserKind };
 
 const columns = [
   'workspaces.id',
@@ -21,6 +22,7 @@ const memberColumns = [
   'members.created_at_ms',
   'users.username',
   'users.email',
+  'users.kind',
 ] as const;
 
 /** Members of one workspace at most: listings of members are whole, not pages. */
@@ -30,6 +32,17 @@ const membershipsMax = 1000;
 
 export function findWorkspace(db: Db, id: string): Promise<Workspace | undefined> {
   return db.selectFrom('workspaces').select(columns).where('id', '=', id).executeTakeFirst();
+}
+
+/** Holds a workspace until the end of the transaction. */
+export function lockWorkspace(
+  tx: Tx,
+  store: Pick<Store, 'lockRows'>,
+  id: string,
+): Promise<Workspace | undefined> {
+  return store
+    .lockRows(tx.selectFrom('workspaces').select(columns).where('workspaces.id', '=', id))
+    .executeTakeFirst();
 }
 
 /** By its slug, which no two workspaces share. */
@@ -165,14 +178,15 @@ export function findMember(db: Db, workspaceId: string, userId: string): Promise
 
 /**
  * Adds a member, or changes the role of one. Throws CallerError `conflict` when that would leave no admin, when the
- * workspace is full, or when the user is in as many workspaces as may be.
+ * workspace is full, or when the user is in as many workspaces as may be. `mayLeaveNoAdmin`: groups of a provider decide, not members.
  */
 export async function putMember(
   tx: Tx,
   store: Pick<Store, 'lockRows'>,
-  values: { workspaceId: string; userId: string; role: Role },
+  values: { workspaceId: string; userId: string; role: Role; mayLeaveNoAdmin?: boolean },
   nowMs: number,
 ): Promise<void> {
+  const { mayLeaveNoAdmin = false } = values;
   const members = await lockMembers(tx, store, values.workspaceId);
   const others = members.filter((member) => member.user_id !== values.userId);
   if (others.length >= membersMax) {
@@ -181,7 +195,8 @@ export async function putMember(
   if (others.length === members.length && (await countMemberships(tx, values.userId)) >= membershipsMax) {
     throw new CallerError('conflict', `a user is in at most ${membershipsMax} workspaces`);
   }
-  if (others.length < members.length && values.role !== 'admin') refuseNoAdmin(others, 'role');
+  const isPerson = members.some((member) => member.user_id === values.userId && member.kind === 'person');
+  if (isPerson && values.role !== 'admin' && !mayLeaveNoAdmin) refuseNoAdmin(others, 'role');
   await tx
     .insertInto('members')
     .values({
@@ -205,17 +220,21 @@ async function countMemberships(db: Db, userId: string): Promise<number> {
   return Number(count);
 }
 
-/** Removes a member. True when there was such a member. Throws CallerError `conflict` for the last admin. */
+/**
+ * Removes a member. True when there was such a member. Throws CallerError `conflict` for the last admin, unless `mayLeaveNoAdmin`: groups
+ * of a provider decide, not members.
+ */
 export async function deleteMember(
   tx: Tx,
   store: Pick<Store, 'lockRows'>,
   workspaceId: string,
   userId: string,
+  { mayLeaveNoAdmin = false }: { mayLeaveNoAdmin?: boolean } = {},
 ): Promise<boolean> {
   const members = await lockMembers(tx, store, workspaceId);
   const others = members.filter((member) => member.user_id !== userId);
   if (others.length === members.length) return false;
-  refuseNoAdmin(others, 'user_id');
+  if (!mayLeaveNoAdmin) refuseNoAdmin(others, 'user_id');
   await tx
     .deleteFrom('members')
     .where('workspace_id', '=', workspaceId)
@@ -224,12 +243,20 @@ export async function deleteMember(
   return true;
 }
 
+/** A member, with what decides whether a workspace has an admin. */
+export interface LockedMember {
+  user_id: string;
+  role: Role;
+  kind: UserKind;
+  disabled_at_ms: number | null;
+}
+
 /** Changes of one workspace's members take turns, so that two admins cannot remove each other. */
-async function lockMembers(
+export async function lockMembers(
   tx: Tx,
   store: Pick<Store, 'lockRows'>,
   workspaceId: string,
-): Promise<{ user_id: string; role: Role }[]> {
+): Promise<LockedMember[]> {
   await store
     .lockRows(
       tx.selectFrom('workspaces').select('workspaces.id as id').where('workspaces.id', '=', workspaceId),
@@ -237,14 +264,53 @@ async function lockMembers(
     .execute();
   return tx
     .selectFrom('members')
-    .select(['user_id', 'role'])
-    .where('workspace_id', '=', workspaceId)
+    .innerJoin('users', 'users.id', 'members.user_id')
+    .select(['members.user_id', 'members.role', 'users.kind', 'users.disabled_at_ms'])
+    .where('members.workspace_id', '=', workspaceId)
     .execute();
 }
 
-function refuseNoAdmin(left: readonly { role: Role }[], parameter: string): void {
-  if (left.some((member) => member.role === 'admin')) return;
-  throw new CallerError('conflict', 'a workspace needs at least one admin: make another member admin first', {
-    parameter,
-  });
+/** A service account counts for nothing here, because it can lose all its keys, and neither does a user who is disabled. */
+export function isEnabledAdmin({ role, kind, disabled_at_ms }: LockedMember): boolean {
+  return role === 'admin' && kind === 'person' && disabled_at_ms === null;
+}
+
+function refuseNoAdmin(left: readonly LockedMember[], parameter: string): void {
+  if (left.some(isEnabledAdmin)) return;
+  throw new CallerError(
+    'conflict',
+    'a workspace needs at least one admin who is not disabled: make another member admin first',
+    { parameter },
+  );
+}
+
+/** Service accounts that are members of their workspace, oldest first, `limit` of them. */
+export async function serviceAccountsOf(
+  db: Db,
+  workspaceId: string,
+  limit: number,
+): Promise<{ user: User; role: Role }[]> {
+  const rows = await db
+    .selectFrom('users')
+    .innerJoin('members', (join) =>
+      join.onRef('members.user_id', '=', 'users.id').on('members.workspace_id', '=', workspaceId),
+    )
+    .selectAll('users')
+    .select('members.role as role')
+    .where('users.workspace_id', '=', workspaceId)
+    .where('users.kind', '=', 'service')
+    .orderBy('users.created_at_ms')
+    .orderBy('users.id')
+    .limit(limit)
+    .execute();
+  return rows.map(({ role, ...user }) => ({ user, role }));
+}
+
+/** Removes a service account from its workspace. It is never the last admin, because only people count. */
+export async function removeServiceMember(tx: Tx, workspaceId: string, userId: string): Promise<void> {
+  await tx
+    .deleteFrom('members')
+    .where('workspace_id', '=', workspaceId)
+    .where('user_id', '=', userId)
+    .execute();
 }

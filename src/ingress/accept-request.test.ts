@@ -16,6 +16,7 @@ import { RequestAcceptor } from './accept-request.ts';
 
 const endpoint = {
   kind: 'source' as const,
+  flowControl: null,
   sourceId: 'dc_1',
   ownerId: 'o_1',
   lane: 'dc_1',
@@ -66,7 +67,14 @@ describe('accepting a request', () => {
         storedAnywhere: () => {},
         stopAwaiting: (id: string) => void waiters.delete(id),
       };
-      const acceptor = new RequestAcceptor({ store, pool, runs, clock: systemClock, replyTimeoutMs: 60_000 });
+      const acceptor = new RequestAcceptor({
+        store,
+        pool,
+        runs,
+        clock: systemClock,
+        replyTimeoutMs: 60_000,
+        onHeld: () => {},
+      });
       try {
         await fixture.store.transaction((tx) =>
           tx.insertInto('sources').values(sourceRow(endpoint.sourceId)).execute(),

@@ -10,6 +10,7 @@ import { CallerError, UnavailableError } from '#lib/errors.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
 import type { HttpReply } from '#runner/call-outcome.ts';
 import { unknownEndpoint } from '#sources/endpoint-errors.ts';
+import { holdRun } from '#sources/hold-run.ts';
 import type { ReplyWaiter } from '#sources/reply-waiter.ts';
 import type { SourceRuns } from '#sources/run-source.ts';
 import { goneSources } from '#sources/source-store.ts';
@@ -17,6 +18,7 @@ import { WaitingRuns, waitingMax } from '#sources/waiting-runs.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
 import type { IdempotencyKeyTable } from '#storage/tables/idempotency-tables.ts';
+import { carriedTrace } from '#telemetry/span.ts';
 import type { SourceEndpoint } from './resolve-endpoint.ts';
 
 /** Maximum requests of one source that wait for a reply in this process. */
@@ -44,6 +46,7 @@ export class RequestAcceptor {
   readonly #clock: Clock;
   readonly #replyTimeoutMs: number;
   readonly #waiting: WaitingRuns;
+  readonly #onHeld: (sourceId: string) => void;
   readonly #write: BatchWrite<NewInvocation, void>;
   readonly #writeOnce: BatchWrite<KeyedItem<NewInvocation>, boolean>;
   /** What ends the wait of each caller who waits here, by source. */
@@ -61,12 +64,15 @@ export class RequestAcceptor {
     /** How long a request waits for the turn of its run. The run has its own deadline. */
     replyTimeoutMs: number;
     waiting?: WaitingRuns;
+    /** A request was stored that flow control has to look at. */
+    onHeld: (sourceId: string) => void;
   }) {
     this.#store = options.store;
     this.#pool = options.pool;
     this.#runs = options.runs;
     this.#clock = options.clock;
     this.#replyTimeoutMs = options.replyTimeoutMs;
+    this.#onHeld = options.onHeld;
     this.#waiting = options.waiting ?? new WaitingRuns({ store: options.store, clock: options.clock });
     this.#write = insertInvocations(options.store, () => options.pool.lanes.hasOthers);
     this.#writeOnce = writeOnce(this.#write);
@@ -80,7 +86,9 @@ export class RequestAcceptor {
   async accept(endpoint: SourceEndpoint, event: string, key?: RequestKey): Promise<boolean> {
     const job = this.#newJob(endpoint, event);
     const keyed = key && keyRow(key, { jobId: job.id, nowMs: job.nowMs, accepted: true });
-    return this.#pool.hasRoom(endpoint.lane)
+    if (endpoint.flowControl !== null)
+      return this.#hold(endpoint.sourceId, holdRun(job, endpoint.flowControl), event.length, keyed);
+    return this.#pool.hasRoom(endpoint.lane, endpoint.ownerId)
       ? this.#runHere(job, event.length, { key: keyed })
       : this.#leaveInStore(endpoint, job, event.length, keyed);
   }
@@ -102,8 +110,13 @@ export class RequestAcceptor {
     // Both counts together: this node may take or lose the lane while callers wait.
     if (!isHere && elsewhere + this.#pool.stayingIn(endpoint.lane) >= waitingForReplyMax)
       throw tooMany(waitingForReplyMax, this.#clock.now());
-    if (isHere && !this.#pool.hasRoomToStay(endpoint.lane, waitingForReplyMax - elsewhere)) {
-      if (this.#pool.hasRoomToStay('', 1)) throw tooMany(waitingForReplyMax, this.#clock.now());
+    if (
+      isHere &&
+      !this.#pool.hasRoomToStay(endpoint.lane, endpoint.ownerId, waitingForReplyMax - elsewhere)
+    ) {
+      if (this.#pool.hasRoomToStay('', endpoint.ownerId, 1))
+        throw tooMany(waitingForReplyMax, this.#clock.now());
+      this.#pool.refusedToStay(endpoint.ownerId);
       throw new UnavailableError('overloaded', 'the service has too much to do, or is stopping; try again');
     }
     const job = this.#newJob(endpoint, event, {
@@ -164,6 +177,20 @@ export class RequestAcceptor {
     else this.#elsewhere.set(sourceId, count);
   }
 
+  /** Leaves the job to flow control. False: there is already a request with its key. */
+  async #hold(
+    sourceId: string,
+    job: NewJob<'run_source'>,
+    bytes: number,
+    key: IdempotencyKeyTable | undefined,
+  ): Promise<boolean> {
+    if (!(await this.#waiting.admit(sourceId, bytes))) throw tooMany(waitingMax, this.#clock.now());
+    if (key === undefined) await this.#store.writes.submit(this.#write, { job });
+    else if (!(await this.#store.writes.submit(this.#writeOnce, { item: { job }, key }))) return false;
+    this.#onHeld(sourceId);
+    return true;
+  }
+
   /** Leaves the job to the node that owns the lane. False: there is already a request with its key. */
   async #leaveInStore(
     { sourceId, lane }: SourceEndpoint,
@@ -175,7 +202,7 @@ export class RequestAcceptor {
     job.payload.accepted_by = this.#pool.node;
     if (key === undefined) await this.#store.writes.submit(this.#write, { job });
     else if (!(await this.#store.writes.submit(this.#writeOnce, { item: { job }, key }))) return false;
-    this.#pool.leftInStore(lane);
+    this.#pool.leftInStore(lane, job.ownerId);
     if (this.#store.isShared && !this.#pool.lanes.owns(lane)) await this.#noticed(lane, job.id);
     return true;
   }
@@ -210,7 +237,14 @@ export class RequestAcceptor {
       kind: 'run_source',
       ownerId: endpoint.ownerId,
       lane: endpoint.lane,
-      payload: { source_id: endpoint.sourceId, trigger: 'http', event, hops: 0, ...options },
+      payload: {
+        source_id: endpoint.sourceId,
+        trigger: 'http',
+        event,
+        hops: 0,
+        ...carriedTrace(),
+        ...options,
+      },
       runAtMs: nowMs,
       nowMs,
     };
@@ -279,6 +313,7 @@ function leased(job: NewJob<'run_source'>, bytes: number): LeasedJob {
 function insertInvocations(store: Store, hasOthers: () => boolean): BatchWrite<NewInvocation, void> {
   return {
     name: 'insert-invocations',
+    ownerOf: ({ job }) => job.ownerId,
     bytes: ({ job }) => job.payload.event?.length ?? 0,
     async run(tx, invocations) {
       if (hasOthers()) {

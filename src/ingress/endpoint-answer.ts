@@ -6,9 +6,12 @@ import { endpointRemoved } from '#sources/endpoint-errors.ts';
 import { sendHttpReply } from './endpoint-reply.ts';
 import type { Endpoint, EndpointDirectory } from './resolve-endpoint.ts';
 
+/** On each answer of a workflow that a request has started. The id is of use only with the rights to read the run. */
+export const runIdHeader = 'x-millrace-run-id';
+
 /** The page for a caller whose request became a run; it holds no data of any owner. */
 const successPage =
-  '<p><b>Success!</b></p>\n<p>The workflow got this request. To answer with something else, let its trigger respond itself and call <code>$.respond()</code> in a step.</p>\n';
+  '<p><b>Success!</b></p>\n<p>The workflow got this request. To answer with something else, set Custom response in its trigger (<code>custom_response</code>), and respond in a step: with the action Respond to the HTTP request, or with <code>$.respond()</code> in code.</p>\n';
 
 /** Sends the answer of an endpoint: the first time, and when the request is repeated. */
 export function sendAnswer(reply: FastifyReply, endpoint: Endpoint, answer: EndpointAnswer): FastifyReply {
@@ -33,8 +36,14 @@ function sendWorkflowAnswer(reply: FastifyReply, answer: EndpointAnswer): Fastif
   if (answer.kind === 'responded') return sendHttpReply(reply, answer.reply);
   const text = answer.waits
     ? '$.respond() not called for this invocation'
-    : 'No $.respond called in workflow';
+    : `No $.respond called in workflow${answer.failed === true ? `\n${failureLine(reply)}` : ''}`;
   return reply.code(400).type('text/plain; charset=utf-8').send(text);
+}
+
+/** A second line, so that clients that look for the first one find it. The caller gets no more than the header tells already. */
+function failureLine(reply: FastifyReply): string {
+  const runId = reply.getHeader(runIdHeader);
+  return typeof runId === 'string' ? `Run ${runId} failed` : 'The run failed';
 }
 
 /** Answers a request whose key was taken before as that was answered; nothing runs. */

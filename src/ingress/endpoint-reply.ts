@@ -6,14 +6,20 @@ export function sendHttpReply(reply: FastifyReply, answer: HttpReply): FastifyRe
   const { originalUrl, raw } = reply.request;
   // With a host of its own the path was made from that host; without one, pages share the origin of the API.
   const sharesOrigin = originalUrl === raw.url;
-  const headers = withoutFraming(answer.headers);
+  const headers = withoutOurs(answer.headers);
   reply.code(answer.status).headers(sharesOrigin ? apartFromOrigin(headers) : headers);
   // An empty body is of no type; given the bytes, fastify would name one.
   return answer.body.length === 0 ? reply.send() : reply.send(answer.body);
 }
 
-/** Names of headers that say how a message is framed: ours to write. Components hand on those of another service. */
-const framingHeaders = new Set([
+/**
+ * Names of headers that are ours to write: how the message is framed, and what leads to the request and its run. Components hand
+ * on those of another service.
+ */
+const ourHeaders = new Set([
+  'x-request-id',
+  'x-millrace-run-id',
+  'idempotency-replayed',
   'connection',
   'content-length',
   'keep-alive',
@@ -24,14 +30,18 @@ const framingHeaders = new Set([
   'upgrade',
 ]);
 
-function withoutFraming(headers: HttpReply['headers']): HttpReply['headers'] {
-  return Object.fromEntries(
-    Object.entries(headers).filter(([name]) => !framingHeaders.has(name.toLowerCase())),
-  );
+function withoutOurs(headers: HttpReply['headers']): HttpReply['headers'] {
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !ourHeaders.has(name.toLowerCase())));
 }
 
-/** Headers with which one answer decides over the whole origin: its workers, and its storage. */
-const originHeaders = new Set(['service-worker-allowed', 'clear-site-data']);
+/**
+ * Headers with which one answer decides over the whole origin: its workers, its storage, how it is reached, and where each
+ * request to it is reported. Reports of a browser (NEL) hold whole URLs, so also those that are keys by themselves.
+ */
+const originHeaders = new Set([
+  ...['service-worker-allowed', 'clear-site-data', 'strict-transport-security', 'alt-svc'],
+  ...['nel', 'report-to'],
+]);
 
 /**
  * Pages may do all they like but be of this origin: there they could read and send the forms of the pages on which accounts

@@ -10,7 +10,7 @@ import { endpointRemoved, unknownEndpoint } from '#sources/endpoint-errors.ts';
 import type { LinkAction } from '#storage/tables/workflow-tables.ts';
 import { readLink } from '#workflows/runs/run-link.ts';
 import type { RequestAcceptor } from './accept-request.ts';
-import { answerRepeated, inProgress, sendAnswer } from './endpoint-answer.ts';
+import { answerRepeated, inProgress, runIdHeader, sendAnswer } from './endpoint-answer.ts';
 import { isControlled } from './request-controls.ts';
 import { type EndpointRequest, requestEventJson, requestObject, setAsideEventJson } from './request-event.ts';
 import { type Endpoint, type EndpointDirectory, type SourceEndpoint, subjectOf } from './resolve-endpoint.ts';
@@ -55,8 +55,6 @@ declare module 'fastify' {
   }
 }
 
-/** On each answer of a workflow that a request has started. The id is of use only with the rights to read the run. */
-const runIdHeader = 'x-millrace-run-id';
 const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const;
 /** The content types that Fastify sees; only bodies of the second kind are not read into memory. */
 const anyType = 'application/octet-stream';
@@ -287,10 +285,10 @@ async function answerLink(
     'x-content-type-options': 'nosniff',
   });
   const link = readLink(request.params as { run: string; wait: string; token: string });
-  if (link === undefined) return sendLinkOutcome(request, reply, { action, outcome: 'unknown' });
+  if (link === undefined) return sendLinkOutcome(request, reply, { action, answer: { outcome: 'unknown' } });
   const received = await endpointRequest(options, request, targetOf(request).path);
-  const outcome = await options.resumer[action]({ ...link, request: await requestObject(received) });
-  return sendLinkOutcome(request, reply, { action, outcome });
+  const answer = await options.resumer[action]({ ...link, request: await requestObject(received) });
+  return sendLinkOutcome(request, reply, { action, answer });
 }
 
 /** Fastify leaves the body of GET and HEAD alone; some clients of event sources send one. */

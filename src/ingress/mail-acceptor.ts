@@ -157,7 +157,7 @@ export class MailAcceptor {
   /** In one transaction: a sender that is asked to try again must not have started half of them. */
   async #startRuns(events: readonly { target: MailTarget; event: string }[]): Promise<void> {
     for (const { target, event } of events) {
-      if (!(await orUnavailable(this.#runs.hasRoom(target.workflowId, event.length))))
+      if (!(await orUnavailable(this.#runs.hasRoom(target, event.length))))
         throw new MailRefusal(452, 'Too many mails wait for this address already; try again later');
     }
     const prepared = await orUnavailable(

@@ -1,6 +1,7 @@
 import { Worker } from 'node:worker_threads';
 import { Deferred } from '#lib/deferred.ts';
 import { toError, UnavailableError } from '#lib/errors.ts';
+import { programPath } from '#lib/installation.ts';
 import type { MailThreadAnswer } from './mail-thread.ts';
 import type { ParsedMail } from './parse-mail.ts';
 
@@ -97,7 +98,7 @@ class ParserThread {
   constructor(options: { bounds: ThreadBounds; onIdle: () => void; onEnd: () => void }) {
     this.#parseMaxMs = options.bounds.parseMaxMs;
     this.#onIdle = options.onIdle;
-    this.#worker = new Worker(new URL('./mail-thread.ts', import.meta.url), {
+    this.#worker = new Worker(programPath('src/ingress/mail-thread.ts'), {
       name: 'mail',
       resourceLimits: { maxOldGenerationSizeMb: options.bounds.heapMbMax },
     });

@@ -18,7 +18,7 @@ const linesMax = 500_000;
 /** Attachments that are handed on; all of them are in the raw mail. */
 export const attachmentsMax = 100;
 /** Characters of a text that are passed on as a string. A longer text is passed on as bytes too. */
-export const textHeadMax = 150_000;
+const textHeadMax = 150_000;
 /** Maximum of one header field. */
 const headerCharactersMax = 8_000;
 /** Addresses of one header field. */

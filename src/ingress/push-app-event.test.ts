@@ -28,12 +28,15 @@ describe('pushing an event of an app', () => {
     async function listeners(
       count: number,
       names: string[],
-      options: { ownerId?: string; app?: string; state?: SourceState } = {},
+      options: { ownerId?: string; app?: string; state?: SourceState; flowControl?: string } = {},
     ): Promise<string[]> {
-      const { ownerId = 'u_1', app = 'slack', state = 'active' } = options;
+      const { ownerId = 'u_1', app = 'slack', state = 'active', flowControl = null } = options;
       const ids = Array.from({ length: count }, () => newId('dc'));
       const apphooks = JSON.stringify([{ prop: 'hook', app, names }]);
-      const rows = ids.map((id) => ({ ...sourceRow(id, { ownerId }), state, apphooks }));
+      const rows = ids.map((id) => ({
+        ...sourceRow(id, { ownerId }),
+        ...{ state, apphooks, flow_control: flowControl },
+      }));
       // As `insertSource` does it, for all of them in a few statements.
       await fixture.store.transaction(async (tx) => {
         for (let at = 0; at < ids.length; at += 250) {
@@ -64,7 +67,12 @@ describe('pushing an event of an app', () => {
         ran: [sourceId: string, event: string | undefined][],
         pool: WorkerPool,
       ) => Promise<void>,
-      options: { waiting?: WaitingRuns; hasRoom?: boolean; quotas?: typeof nobodyCounts } = {},
+      options: {
+        waiting?: WaitingRuns;
+        hasRoom?: boolean;
+        quotas?: typeof nobodyCounts;
+        onHeld?: (sourceId: string) => void;
+      } = {},
     ): Promise<void> {
       const { store } = fixture;
       const ran: [string, string | undefined][] = [];
@@ -82,6 +90,7 @@ describe('pushing an event of an app', () => {
         jobs: registry,
       });
       const events = new AppEvents({
+        onHeld: options.onHeld ?? (() => {}),
         ...{ store, node: 'n1', clock, logger: silentLogger },
         quotas: options.quotas ?? nobodyCounts,
         pool:
@@ -118,6 +127,30 @@ describe('pushing an event of an app', () => {
     }
 
     const jobs = () => fixture.store.read.selectFrom('jobs').select(['kind', 'lane']).execute();
+
+    test('an event for a source with flow control waits in its queue, with the keys of the event', async () => {
+      const [held = ''] = await listeners(1, ['message'], {
+        flowControl: JSON.stringify({ throttle: { limit: 1, seconds: 60, key: '{{event.user}}' } }),
+      });
+      const [free] = await listeners(1, ['message']);
+      const heldOf: string[] = [];
+      await withEvents(
+        async (events, ran) => {
+          const event = JSON.stringify({ user: 'U1' });
+          assert.equal(
+            await events.push({ ownerId: 'u_1', app: 'slack', eventNames: ['message'], event }),
+            2,
+          );
+          await waitFor(() => ran.length === 1);
+          assert.deepEqual(ran, [[free, event]]);
+        },
+        { onHeld: (sourceId) => heldOf.push(sourceId) },
+      );
+      assert.deepEqual(heldOf, [held]);
+      const [job] = await fixture.store.read.selectFrom('jobs').select(['lane', 'payload']).execute();
+      assert.equal(job?.lane, `${held}+`);
+      assert.equal(JSON.parse(job?.payload ?? '{}').flow.throttle, 'U1');
+    });
 
     test('each active source of the owner that listens to it gets it once, whatever matched', async () => {
       const expected = [
@@ -163,6 +196,7 @@ describe('pushing an event of an app', () => {
       const ids = await listeners(700, ['message']);
       const { store } = fixture;
       const dying = new AppEvents({
+        onHeld: () => {},
         ...{ store, node: 'n0', clock, logger: silentLogger, quotas: nobodyCounts },
         pool: { hasRoom: () => false, run: () => {}, leftInStore: () => {}, poke: () => {} },
         payloadBytesMax: 100_000,

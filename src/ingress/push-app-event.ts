@@ -17,6 +17,8 @@ import type { Logger } from '#lib/logger.ts';
 import { bytesText } from '#lib/units.ts';
 import type { QuotaGuard } from '#metering/quota-guard.ts';
 import { type PushedName, pageOfListeners } from '#sources/apphook-store.ts';
+import { holdRun } from '#sources/hold-run.ts';
+import { flowControlsOf } from '#sources/source-store.ts';
 import { WaitingRuns, waitingMax } from '#sources/waiting-runs.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store, Tx } from '#storage/store.ts';
@@ -72,6 +74,7 @@ export class AppEvents implements JobHandler {
   readonly #pool: Pick<WorkerPool, 'hasRoom' | 'run' | 'leftInStore' | 'poke'>;
   readonly #payloadBytesMax: number;
   readonly #waiting: WaitingRuns;
+  readonly #onHeld: (sourceId: string) => void;
   readonly #fanning: WaitingRuns;
   readonly #write: BatchWrite<Part, void>;
   readonly #turns = new FairQueue(fanningAtOnce);
@@ -85,6 +88,8 @@ export class AppEvents implements JobHandler {
     pool: Pick<WorkerPool, 'hasRoom' | 'run' | 'leftInStore' | 'poke'>;
     payloadBytesMax: number;
     waiting?: WaitingRuns;
+    /** An event was stored for a source whose flow control has to look at it. */
+    onHeld: (sourceId: string) => void;
   }) {
     const { store, clock } = options;
     this.#store = store;
@@ -93,6 +98,7 @@ export class AppEvents implements JobHandler {
     this.#logger = options.logger;
     this.#quotas = options.quotas;
     this.#pool = options.pool;
+    this.#onHeld = options.onHeld;
     this.#payloadBytesMax = options.payloadBytesMax;
     this.#waiting = options.waiting ?? new WaitingRuns({ store, clock });
     this.#fanning = new WaitingRuns({ store, clock, limits: fanningMax });
@@ -156,7 +162,7 @@ export class AppEvents implements JobHandler {
       return;
     }
     // It stays here, before what was pushed later: a claim for each part would take longer than the part.
-    const isHere = this.#pool.hasRoom(fanningLane(ownerId));
+    const isHere = this.#pool.hasRoom(fanningLane(ownerId), ownerId);
     const rest =
       next === undefined
         ? undefined
@@ -215,8 +221,10 @@ export class AppEvents implements JobHandler {
     const runs: PlacedRun<'run_source'>[] = [];
     const busy: string[] = [];
     const nowMs = this.#clock.now();
+    const flowControls = await flowControlsOf(this.#store.read, sourceIds);
     for (const sourceId of sourceIds) {
-      const isHere = this.#pool.hasRoom(sourceId);
+      const flowControl = flowControls.get(sourceId);
+      const isHere = flowControl === undefined && this.#pool.hasRoom(sourceId, ownerId);
       if (!isHere && !(await this.#waiting.admit(sourceId, event.length))) {
         busy.push(sourceId);
         if (upToBusy) break;
@@ -231,7 +239,7 @@ export class AppEvents implements JobHandler {
         runAtMs: nowMs,
         nowMs,
       };
-      runs.push({ job, isHere });
+      runs.push({ job: flowControl === undefined ? job : holdRun(job, flowControl), isHere });
     }
     return { runs, busy };
   }
@@ -240,8 +248,9 @@ export class AppEvents implements JobHandler {
   #start(runs: readonly PlacedRun<'run_source'>[]): void {
     const pool = this.#pool;
     for (const { job, isHere } of runs) {
-      if (isHere) pool.run(leased(job, job.payload.event?.length ?? 0));
-      else pool.leftInStore(job.payload.source_id);
+      if (job.payload.flow !== undefined) this.#onHeld(job.payload.source_id);
+      else if (isHere) pool.run(leased(job, job.payload.event?.length ?? 0));
+      else pool.leftInStore(job.payload.source_id, job.ownerId);
     }
   }
 
@@ -286,6 +295,8 @@ function leased(job: NewJob<'run_source'> | NewJob<'fan_out_apphook'>, bytes: nu
 function insertParts(store: Store, node: string): BatchWrite<Part, void> {
   return {
     name: 'insert-app-events',
+    // An event of an app goes to sources of one owner.
+    ownerOf: ({ runs, rest }) => runs[0]?.job.ownerId ?? rest?.owner_id,
     bytes: ({ runs, rest }) =>
       runs.reduce((sum, { job }) => sum + (job.payload.event?.length ?? 0), rest?.payload.length ?? 0),
     async run(tx, parts) {

@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream';
 import { Busboy } from '@fastify/busboy';
+import { isDeeperThan } from '#lib/json-depth.ts';
 
 /** A request as it reached an endpoint. */
 export interface EndpointRequest {
@@ -108,7 +109,11 @@ function hasFewFields(form: string): boolean {
   return fields <= formFieldsMax;
 }
 
+/** As deep as the bodies of the API. To parse a body of brackets alone takes fifty times as long as another of its size. */
+const jsonDepthMax = 500;
+
 function isJson(text: string): boolean {
+  if (isDeeperThan(text, jsonDepthMax)) return false;
   try {
     JSON.parse(text);
     return true;
@@ -118,7 +123,7 @@ function isJson(text: string): boolean {
 }
 
 /** `a=1&b=2&b=3` -> `{a: '1', b: ['2', '3']}`, without a prototype to tamper with. */
-export function queryObject(queryString: string): Record<string, string | string[]> {
+function queryObject(queryString: string): Record<string, string | string[]> {
   const object: Record<string, string | string[]> = Object.create(null);
   for (const [name, value] of new URLSearchParams(queryString)) {
     const before = object[name];

@@ -1,5 +1,6 @@
 import type { ComponentShape } from '#components/component-shape.ts';
 import { findComponent } from '#components/component-store.ts';
+import { isDeleted } from '#identity/deletion-store.ts';
 import { must } from '#lib/assert.ts';
 import type { Clock } from '#lib/clock.ts';
 import { mergedDefinitions } from '#sources/deployment.ts';
@@ -20,6 +21,7 @@ export interface SourceEndpoint {
   ownerId: string;
   /** The lane of its runs. */
   lane: string;
+  flowControl: string | null;
   /** The component replies itself (`customResponse`). */
   customResponse: boolean;
 }
@@ -64,7 +66,7 @@ export class EndpointDirectory {
     this.#sealer = options.sealer;
   }
 
-  /** Undefined for unknown keys and for sources and workflows that are not active. */
+  /** Undefined for unknown keys, and for sources and workflows that are not active or whose owner was deleted. */
   async find(key: string): Promise<Endpoint | undefined> {
     const remembered = this.#remembered.get(key);
     if (remembered !== undefined && remembered.untilMs > this.#clock.now()) return remembered.endpoint;
@@ -97,6 +99,13 @@ export class EndpointDirectory {
       if (subjectOf(endpoint) === id) this.#remembered.delete(key);
   }
 
+  /** To be called when the owner was deleted; other nodes notice within a second. */
+  forgetOwner(ownerId: string): void {
+    this.#changes += 1;
+    for (const [key, { endpoint }] of this.#remembered)
+      if (endpoint.ownerId === ownerId) this.#remembered.delete(key);
+  }
+
   /** True when its source or workflow was deleted since it was found. False when the store cannot be read. */
   async isRemoved(endpoint: Endpoint): Promise<boolean> {
     const db = this.#store.read;
@@ -117,6 +126,7 @@ export class EndpointDirectory {
   async #loadSource(key: string): Promise<SourceEndpoint | undefined> {
     const source = await findSourceByEndpoint(this.#store.read, key);
     if (source === undefined || source.state === 'inactive') return undefined;
+    if (await isDeleted(this.#store.read, source.owner_id)) return undefined;
     const component = must(
       await findComponent(this.#store.read, source.component_id),
       `component of ${source.id}`,
@@ -130,6 +140,7 @@ export class EndpointDirectory {
       sourceId: source.id,
       ownerId: source.owner_id,
       lane: laneOfSource(source),
+      flowControl: source.flow_control,
       customResponse: repliesItself(definitions),
     };
   }

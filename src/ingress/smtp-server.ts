@@ -97,7 +97,7 @@ export class MailServer {
       closeTimeout: closeMs,
       disableReverseLookup: true,
       authOptional: true,
-      // Without a certificate of one's own the library would use one whose key everybody has.
+      // Without a certificate of one's own the library would use one whose key is public.
       disabledCommands: options.tls === undefined ? ['AUTH', 'STARTTLS'] : ['AUTH'],
       ...(options.tls === undefined ? {} : { ...options.tls, minVersion: 'TLSv1.2' as const }),
       logger: false,

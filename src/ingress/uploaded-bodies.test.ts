@@ -8,6 +8,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { FileUrls } from '#user-data/files/file-urls.ts';
 import { StoredFiles } from '#user-data/files/stored-files.ts';
+import { inStore } from '../../test/support/stored-contents.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { createTempFolder } from '../../test/support/temp-folder.ts';
 import { TestClock } from '../../test/support/test-clock.ts';
@@ -35,7 +36,7 @@ describe('bodies that are set aside', () => {
       }) => Promise<void>,
     ): Promise<void> {
       const clock = new TestClock();
-      const files = new StoredFiles({ store: fixture.store, clock, bytesPerOwnerMax: 1024 * mb });
+      const files = new StoredFiles({ ...inStore(fixture.store), clock, bytesPerOwnerMax: 1024 * mb });
       const urls = new FileUrls({ key: Buffer.alloc(32, 1), publicUrl: () => 'http://m.example', clock });
       const uploads = new UploadedBodies({ files, urls, clock, bytesMax });
       const server = createServer((request, response) => {
@@ -121,7 +122,7 @@ describe('bodies that are set aside', () => {
 
     test('are for half an hour, under the last part of their name and nothing else of it', async () => {
       const clock = new TestClock();
-      const files = new StoredFiles({ store: fixture.store, clock, bytesPerOwnerMax: mb });
+      const files = new StoredFiles({ ...inStore(fixture.store), clock, bytesPerOwnerMax: mb });
       const urls = new FileUrls({ key: Buffer.alloc(32, 1), publicUrl: () => 'http://m.example', clock });
       const uploads = new UploadedBodies({ files, urls, clock, bytesMax: mb });
       for (const [name, kept] of [

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { FastifyReply } from 'fastify';
 import { CallerError } from '#lib/errors.ts';
+import { cpuMsOf } from '../../test/support/cpu-time.ts';
 import type { WorkflowEndpoint } from './resolve-endpoint.ts';
 import { type AccessTokens, requireToken } from './workflow-requests.ts';
 
@@ -46,9 +47,9 @@ test('an endpoint with auth of type oauth asks for an access token of its worksp
 });
 
 test('a header of nothing but spaces between two letters is looked at in no time', async () => {
-  const startedMs = performance.now();
-  for (let times = 0; times < 5; times += 1)
-    assert.equal(await isLetIn(`Bearer a${' '.repeat(15_000)}b c`), false);
-  const tookMs = performance.now() - startedMs;
+  const tookMs = await cpuMsOf(async () => {
+    for (let times = 0; times < 5; times += 1)
+      assert.equal(await isLetIn(`Bearer a${' '.repeat(15_000)}b c`), false);
+  });
   assert.ok(tookMs < 2_000, `${tookMs} ms`);
 });

@@ -4,7 +4,7 @@ import type { EndpointAnswer } from '#idempotency/kept-answer.ts';
 import type { KeptAnswers } from '#idempotency/kept-answers.ts';
 import type { RequestKey } from '#idempotency/request-key.ts';
 import { CallerError } from '#lib/errors.ts';
-import type { RunTrigger } from '#workflows/runs/run.ts';
+import type { RunReply, RunTrigger } from '#workflows/runs/run.ts';
 import type { RunStarter } from '#workflows/runs/start-run.ts';
 import { isControlled } from './request-controls.ts';
 import type { EndpointRequest } from './request-event.ts';
@@ -82,9 +82,17 @@ export async function takeByWorkflow(
     if (!repeated) onRun(runId);
     return repeated ? undefined : { kind: 'accepted' };
   }
-  const answer = await starter.startAndAwait(trigger, key);
-  if (answer !== undefined) onRun(answer.runId);
-  if (answer !== undefined && key !== undefined)
-    await answers.record({ ...key, jobId: answer.runId }, answer, { isPrivate: trigger.noStore === true });
+  const outcome = await starter.startAndAwait(trigger, key);
+  if (outcome === undefined) return undefined;
+  const { runId, ...reply } = outcome;
+  onRun(runId);
+  const answer = answerOf(reply);
+  if (key !== undefined)
+    await answers.record({ ...key, jobId: runId }, answer, { isPrivate: trigger.noStore === true });
   return answer;
+}
+
+function answerOf(reply: RunReply): EndpointAnswer {
+  if (reply.kind === 'responded') return reply;
+  return { kind: 'ended', waits: reply.waits, ...(reply.state === 'failed' ? { failed: true } : {}) };
 }

@@ -231,7 +231,13 @@ function run(id: string, workflowId: string, emitterId: string, state: RunState)
     ...{ id, owner_id: ownerId, workflow_id: workflowId, deployment_id: 'd_1', state, emitter_id: emitterId },
     ...{ source_type: 'SDK', event: '{}', trace_id: id, token: 't', hops: 0, no_store: 0, replay_of: null },
     ...{ wait_kind: null, wait_until_ms: null, position: 0, resumption: null, failures: 0, error: null },
-    ...{ reason: null, created_at_ms: nowMs - 5_000, started_at_ms: nowMs - 5_000, ended_at_ms: nowMs },
+    ...{
+      reason: null,
+      flow_warning: null,
+      created_at_ms: nowMs - 5_000,
+      started_at_ms: nowMs - 5_000,
+      ended_at_ms: nowMs,
+    },
   };
 }
 

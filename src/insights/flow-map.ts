@@ -33,7 +33,7 @@ const loneMax = 150;
 /** Objects of each kind that need attention and come first. */
 const troubledMax = 100;
 /** Failures and rates are of the newest rows within this time. */
-export const failuresOverMs = 3_600_000;
+const failuresOverMs = 3_600_000;
 const minuteMs = 60_000;
 /** Rows looked at of each thing: all of them together stay below this, and of few things there is more to see. */
 const rowsLookedMax = 20_000;

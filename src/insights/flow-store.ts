@@ -221,7 +221,7 @@ export async function flowThings(db: Db, ownerId: string, ids: readonly string[]
 
 /** What starts runs of a workflow, apart from subscriptions. */
 export const ownTriggerKinds = ['http', 'timer', 'email'] as const satisfies readonly TriggerKind[];
-type OwnTriggerKind = Exclude<TriggerKind, 'source'>;
+type OwnTriggerKind = (typeof ownTriggerKinds)[number];
 
 export interface FlowTrigger {
   id: string;
@@ -238,7 +238,7 @@ export function flowTriggers(db: Db, workflowIds: readonly string[]): Promise<Fl
       .selectFrom('triggers')
       .select(['id', 'workflow_id', 'kind', 'interval_seconds', 'cron'])
       .where('workflow_id', 'in', part)
-      .where('kind', '<>', 'source')
+      .where('kind', 'in', [...ownTriggerKinds])
       .$narrowType<{ kind: OwnTriggerKind }>()
       .orderBy('workflow_id')
       .orderBy('position')

@@ -70,7 +70,13 @@ forEachStore((fixture) => {
       ...{ id, owner_id: ownerId, workflow_id: workflowId, deployment_id: 'd_1', state, emitter_id: null },
       ...{ source_type: 'SDK', event: '{}', trace_id: id, token: 't', hops: 0, no_store: 0, replay_of: null },
       ...{ wait_kind: null, wait_until_ms: null, position: 0, resumption: null, failures: 0, error: null },
-      ...{ reason: 'took its process down', created_at_ms: 1, started_at_ms: 2, ended_at_ms: 3 },
+      ...{
+        reason: 'took its process down',
+        flow_warning: null,
+        created_at_ms: 1,
+        started_at_ms: 2,
+        ended_at_ms: 3,
+      },
     });
     await store.transaction((tx) =>
       tx

@@ -4,6 +4,8 @@ import type { JobKind } from '#storage/tables/job-tables.ts';
 import { type LeasedJob, leasedColumns, leasedJob, queued, rowsPerStatement, running } from './job-store.ts';
 import { lanesOfOthers } from './lane-lease-store.ts';
 import type { LaneLeases } from './lane-leases.ts';
+import { byAge, type DueJob, pickJobs } from './pick-jobs.ts';
+import type { OwnerPlaces } from './pool-places.ts';
 import { isSharedLane } from './shared-lane.ts';
 
 export interface ClaimOptions {
@@ -12,16 +14,20 @@ export interface ClaimOptions {
   lanes: Pick<LaneLeases, 'taking' | 'mayTake'>;
   kinds: readonly JobKind[];
   limit: number;
-  /** Maximum of jobs of one lane under way on this node. */
-  laneMax: number;
   /** What runs on this node already. */
   runningByLane: ReadonlyMap<string, number>;
+  /** What owners have on this node, and what they may have. */
+  places: OwnerPlaces;
+  /** The place of the next owner, when more owners wait than one claim looks at. */
+  turns: OwnerTurns;
   nowMs: number;
   /**
    * True while this node works on this attempt of a job, because it lost its lease without noticing. The job is left to
    * other nodes, or to a later claim. Otherwise the late outcome would be recorded as that of the new attempt.
    */
   isUnderWay?: (id: string, attempts: number) => boolean;
+  /** Called for each owner whose due jobs were passed over because it has its share of the places. */
+  onPassedOver?: (ownerId: string) => void;
 }
 
 /**
@@ -30,40 +36,101 @@ export interface ClaimOptions {
  */
 const suspectLosses = sql.lit(2);
 
-/** Due jobs looked at from the front of the queue before it is searched lane by lane. */
+/** What a claim leaves to the next one. Starts with '' and 0. */
+export interface OwnerTurns {
+  /** It is the turn of owners with ids behind this one. */
+  after: string;
+  /** Claims that need no look behind the front: the last look found no other owner there. */
+  looksSpared: number;
+}
+/** The first job of an owner behind the backlog of another may wait for so many claims more. A look takes a query. */
+const looksSparedMax = 3;
+
+/** Due jobs looked at from the front of the queue before it is searched owner by owner, and lane by lane. */
 const frontRows = 512;
 
 /**
- * Leases due jobs to `node`, oldest first. A lane that is another node's, or has as many running here as `laneMax`
- * allows, is passed over, so that invocations of one source follow each other and one full lane never holds up the
- * others, however many jobs it has waiting.
+ * Leases due jobs to `node`. Where all of them have room they are leased oldest first; otherwise owners take turns, the one with the
+ * fewest jobs here first, and the lanes of an owner take turns (`pickJobs`). However many jobs an owner has waiting, those of others are
+ * found behind them. A lane that is another node's, or has as many running here as it may, is passed over, so that invocations of one
+ * source follow each other and one full lane never holds up the others.
  */
 export async function claimJobs(store: Store, options: ClaimOptions): Promise<LeasedJob[]> {
-  const laneRoom = new Map(
-    [...options.runningByLane].map(([lane, running]) => [lane, options.laneMax - running] as const),
-  );
   return options.lanes.taking(async (tx, take) => {
     // Two nodes that claim at once would each see the other's lanes free, and take one lane together: they take turns.
     await store.takeTurn(tx, 'claimJobs');
-    const front = await dueJobs(tx, options).limit(frontRows).execute();
-    const candidates = await claimable(store, tx, front, laneRoom, options);
-    // Also when the lanes in front had some room: a long lane of quick jobs has some at every claim.
-    if (candidates.length < options.limit && front.length === frontRows) {
-      const chosen = new Set(candidates.map(({ id }) => id));
-      const rest = { ...options, limit: options.limit - candidates.length };
-      const behind = (
-        await dueBehindFullLanes(store, tx, { ...rest, limit: options.limit }, laneRoom)
-      ).filter(({ id }) => !chosen.has(id));
-      candidates.push(...(await claimable(store, tx, behind, laneRoom, rest)));
-    }
-    const wanted = new Set(candidates.flatMap(({ lane }) => (lane === null ? [] : [lane])));
+    const chosen = await chooseJobs(store, tx, options);
+    const wanted = new Set(chosen.flatMap(({ lane }) => (lane === null ? [] : [lane])));
     const taken = await take([...wanted]);
-    const ids = candidates.filter(({ lane }) => lane === null || taken.has(lane)).map(({ id }) => id);
+    const ids = chosen.filter(({ lane }) => lane === null || taken.has(lane)).map(({ id }) => id);
     if (ids.length === 0) return [];
     const jobs = await lease(tx, ids, options, { alone: 0 });
     const order = new Map(ids.map((id, index) => [id, index]));
     return jobs.sort((a, b) => (order.get(a.id) ?? 0) - (order.get(b.id) ?? 0));
   });
+}
+
+async function chooseJobs(store: Store, tx: Tx, options: ClaimOptions): Promise<DueJob[]> {
+  const candidates = new Candidates(store, tx, options);
+  // While the places are full, the front belongs to those who filled them.
+  const front = options.places.areFree ? await dueJobs(tx, options).limit(frontRows).execute() : [];
+  await candidates.add(front);
+  const { places, turns, limit } = options;
+  if (places.areFree) {
+    const inFront = candidates.pick();
+    if (front.length < frontRows) return inFront;
+    if (turns.looksSpared > 0 && inFront.length === limit) {
+      turns.looksSpared -= 1;
+      return inFront;
+    }
+  }
+  const { jobs, areAll } = await dueOfOwners(tx, options, front);
+  turns.looksSpared = jobs.length === 0 ? looksSparedMax : 0;
+  await candidates.add(jobs);
+  const chosen = candidates.pick();
+  // Also when the lanes in front had some room: a long lane of quick jobs has some at every claim.
+  if (chosen.length === limit || areAll) return chosen;
+  await candidates.add(await dueBehindFullLanes(store, tx, options, chosen));
+  return candidates.pick();
+}
+
+/** The due jobs that a claim chooses from. */
+class Candidates {
+  readonly #store: Store;
+  readonly #tx: Tx;
+  readonly #options: ClaimOptions;
+  readonly #jobs = new Map<string, DueJob>();
+  readonly #lanes = new Set<string>();
+  readonly #elsewhere = new Set<string>();
+
+  constructor(store: Store, tx: Tx, options: ClaimOptions) {
+    this.#store = store;
+    this.#tx = tx;
+    this.#options = options;
+  }
+
+  async add(jobs: readonly DueJob[]): Promise<void> {
+    const lanes = new Set(jobs.flatMap(({ lane }) => (lane === null || this.#lanes.has(lane) ? [] : [lane])));
+    for (const lane of await lanesElsewhere(this.#store, this.#tx, this.#options, lanes))
+      this.#elsewhere.add(lane);
+    for (const lane of lanes) this.#lanes.add(lane);
+    for (const job of jobs) this.#jobs.set(job.id, job);
+  }
+
+  /** Those that this node may run, oldest first. */
+  runnable(): DueJob[] {
+    const { isUnderWay } = this.#options;
+    const jobs = [...this.#jobs.values()].filter(
+      ({ id, lane, attempts }) =>
+        !(lane !== null && this.#elsewhere.has(lane)) && isUnderWay?.(id, attempts + 1) !== true,
+    );
+    return jobs.sort(byAge);
+  }
+
+  /** Those that it leases now. */
+  pick(): DueJob[] {
+    return pickJobs(this.runnable(), this.#options);
+  }
 }
 
 /** Suspects looked at for one that this node may run. */
@@ -76,8 +143,9 @@ const suspectsLookedAt = 64;
 export async function claimSuspect(store: Store, options: ClaimOptions): Promise<LeasedJob | undefined> {
   return options.lanes.taking(async (tx, take) => {
     await store.takeTurn(tx, 'claimJobs');
-    const suspects = await dueJobs(tx, options, '>=').limit(suspectsLookedAt).execute();
-    const [suspect] = await claimable(store, tx, suspects, new Map(), { ...options, limit: 1 });
+    const suspects = new Candidates(store, tx, options);
+    await suspects.add(await dueJobs(tx, options, '>=').limit(suspectsLookedAt).execute());
+    const [suspect] = suspects.runnable();
     if (suspect === undefined) return undefined;
     const { id, lane } = suspect;
     if (lane !== null && !(await take([lane])).has(lane)) return undefined;
@@ -118,17 +186,11 @@ async function lease(
   return rows.map(leasedJob);
 }
 
-interface DueJob {
-  id: string;
-  lane: string | null;
-  attempts: number;
-}
-
 /** Queued jobs that are due, oldest first: those that are no suspects ('<'), or the suspects ('>='). */
 function dueJobs(tx: Tx, options: ClaimOptions, losses: '<' | '>=' = '<') {
   return tx
     .selectFrom('jobs')
-    .select(['id', 'lane', 'attempts'])
+    .select(['id', 'lane', 'owner_id', 'attempts', 'run_at_ms', 'created_at_ms'])
     .where('state', '=', queued)
     .where('run_at_ms', '<=', options.nowMs)
     .where('kind', 'in', [...options.kinds])
@@ -136,31 +198,6 @@ function dueJobs(tx: Tx, options: ClaimOptions, losses: '<' | '>=' = '<') {
     .orderBy('run_at_ms')
     .orderBy('created_at_ms')
     .orderBy('id');
-}
-
-/** Returns those of `candidates`, in their order, that this node may run now; takes their places in `laneRoom`. */
-async function claimable(
-  store: Store,
-  tx: Tx,
-  candidates: readonly DueJob[],
-  laneRoom: Map<string, number>,
-  options: ClaimOptions,
-): Promise<DueJob[]> {
-  const lanes = new Set(candidates.flatMap(({ lane }) => (lane === null ? [] : [lane])));
-  const elsewhere = await lanesElsewhere(store, tx, options, lanes);
-  const chosen: DueJob[] = [];
-  for (const job of candidates) {
-    const { id, lane, attempts } = job;
-    if (chosen.length === options.limit) break;
-    if (options.isUnderWay?.(id, attempts + 1) === true) continue;
-    if (lane !== null) {
-      const room = laneRoom.get(lane) ?? options.laneMax;
-      if (room <= 0 || elsewhere.has(lane)) continue;
-      laneRoom.set(lane, room - 1);
-    }
-    chosen.push(job);
-  }
-  return chosen;
 }
 
 /** Returns those of `lanes` that another node has, or is being handed. */
@@ -173,43 +210,131 @@ async function lanesElsewhere(
   // The embedded store has one node.
   if (!store.isShared) return new Set();
   const lanes = [...all].filter((lane) => !isSharedLane(lane));
-  const elsewhere = await lanesOfOthers(tx, node, lanes);
+  const elsewhere = new Set<string>();
+  for (let at = 0; at < lanes.length; at += rowsPerStatement)
+    for (const lane of await lanesOfOthers(tx, node, lanes.slice(at, at + rowsPerStatement)))
+      elsewhere.add(lane);
   for (const lane of lanes) if (!leases.mayTake(lane)) elsewhere.add(lane);
   return elsewhere;
+}
+
+/** Owners that are looked at together, whether jobs of them are due or only waiting for their time. */
+const ownersPerLook = 256;
+/** Owners with due jobs behind the front that one claim looks at: the others have their turn at the next one. */
+const ownersPerClaim = 64;
+/** An owner with so many jobs in the front needs no look behind it. */
+const enoughInFront = 4;
+/** Up to so many owners more than the oldest job of each is looked at: each owner is a part of the statement. */
+const fewOwners = 4;
+
+/**
+ * The oldest due jobs of those owners that have few in `front`, or none: jumps from owner to owner in the index rather than over their
+ * jobs. `areAll`: no owner that has room has any other.
+ */
+async function dueOfOwners(
+  tx: Tx,
+  options: ClaimOptions,
+  front: readonly DueJob[],
+): Promise<{ jobs: DueJob[]; areAll: boolean }> {
+  const { places, turns, limit } = options;
+  const inFront = new Map<string, number>();
+  for (const { owner_id } of front) inFront.set(owner_id, (inFront.get(owner_id) ?? 0) + 1);
+  const oldest = new Map<string, string>();
+  let areAll = true;
+  for (let isLast = false; !isLast && oldest.size === 0; ) {
+    const looked = await ownersInTurn(tx, options);
+    isLast = looked.length < ownersPerLook;
+    turns.after = isLast ? '' : (looked.at(-1)?.owner ?? '');
+    if (!isLast) areAll = false;
+    for (const { owner, id } of looked) {
+      if (id === null) continue;
+      if (places.roomOf(owner) <= 0) {
+        options.onPassedOver?.(owner);
+      } else if ((inFront.get(owner) ?? 0) >= enoughInFront) {
+        areAll = false;
+      } else if (oldest.size < ownersPerClaim) {
+        oldest.set(owner, id);
+      } else {
+        turns.after = [...oldest.keys()].at(-1) ?? '';
+        areAll = false;
+        break;
+      }
+    }
+  }
+  if (oldest.size > fewOwners)
+    return {
+      jobs: await dueJobs(tx, options)
+        .where('id', 'in', [...oldest.values()])
+        .execute(),
+      areAll: false,
+    };
+  const perOwner = Math.ceil(limit / oldest.size);
+  const [first, ...others] = [...oldest.keys()].map((owner) =>
+    tx.selectFrom(dueJobs(tx, options).where('owner_id', '=', owner).limit(perOwner).as('due')).selectAll(),
+  );
+  if (first === undefined) return { jobs: [], areAll };
+  const jobs = await others.reduce((all, next) => all.unionAll(next), first).execute();
+  const found = Map.groupBy(jobs, ({ owner_id }) => owner_id);
+  return { jobs, areAll: areAll && [...found.values()].every(({ length }) => length < perOwner) };
+}
+
+/** The next owners with queued jobs, in the order of their ids, and the oldest due job of each. */
+async function ownersInTurn(
+  tx: Tx,
+  { turns, nowMs, kinds }: ClaimOptions,
+): Promise<{ owner: string; id: string | null }[]> {
+  const { rows } = await sql<{ owner: string; id: string | null }>`
+    with recursive owners (owner_id, place) as (
+      select (select min(owner_id) from jobs where state = 'queued' and owner_id > ${turns.after}), 1
+      union all
+      select (select min(jobs.owner_id) from jobs where jobs.state = 'queued' and jobs.owner_id > owners.owner_id), place + 1
+      from owners where owners.owner_id is not null and place < ${sql.lit(ownersPerLook)})
+    select owner_id as owner, (
+      select id from jobs
+      where jobs.state = 'queued' and jobs.owner_id = owners.owner_id and jobs.run_at_ms <= ${nowMs}
+        and jobs.losses < ${suspectLosses} and jobs.kind in (${sql.join(kinds)})
+      order by jobs.run_at_ms, jobs.created_at_ms, jobs.id limit 1) as id
+    from owners where owner_id is not null`.execute(tx);
+  return rows;
 }
 
 /**
  * Due jobs when the front of the queue belongs to lanes that cannot be claimed: jumps from lane to lane in the index
  * rather than over their jobs (a claim that read past 100,000 of them held the store for 30 to 50 ms, again and again).
+ * `chosen` takes room in its lanes.
  */
 async function dueBehindFullLanes(
   store: Store,
   tx: Tx,
   options: ClaimOptions,
-  laneRoom: ReadonlyMap<string, number>,
+  chosen: readonly DueJob[],
 ): Promise<DueJob[]> {
-  const { rows } = await sql<{ lane: string }>`
+  const { nowMs, places, runningByLane, limit } = options;
+  const chosenOf = new Map<string, number>();
+  for (const { lane } of chosen) if (lane !== null) chosenOf.set(lane, (chosenOf.get(lane) ?? 0) + 1);
+  const taken = (lane: string) => (runningByLane.get(lane) ?? 0) + (chosenOf.get(lane) ?? 0);
+  const { rows } = await sql<{ lane: string; owner_id: string | null }>`
     with recursive lanes (lane) as (
       select min(lane) from jobs where state = 'queued' and lane is not null
       union all
       select (select min(jobs.lane) from jobs where jobs.state = 'queued' and jobs.lane > lanes.lane)
-      from lanes where lanes.lane is not null)
-    select lane from lanes
-    where lane is not null and exists (
-      select 1 from jobs
-      where jobs.state = 'queued' and jobs.lane = lanes.lane and jobs.run_at_ms <= ${options.nowMs})`.execute(
-    tx,
-  );
-  const waiting = rows.map(({ lane }) => lane).filter((lane) => (laneRoom.get(lane) ?? options.laneMax) > 0);
-  const elsewhere = new Set<string>();
-  for (let at = 0; at < waiting.length; at += rowsPerStatement) {
-    const part = await lanesElsewhere(store, tx, options, new Set(waiting.slice(at, at + rowsPerStatement)));
-    for (const lane of part) elsewhere.add(lane);
-  }
+      from lanes where lanes.lane is not null),
+    due (lane, owner_id) as (
+      select lane, (
+        select owner_id from jobs
+        where jobs.state = 'queued' and jobs.lane = lanes.lane and jobs.run_at_ms <= ${nowMs}
+        order by jobs.run_at_ms limit 1)
+      from lanes where lane is not null)
+    select lane, owner_id from due where owner_id is not null`.execute(tx);
+  const waiting = rows.flatMap(({ lane, owner_id: owner }) => {
+    if (owner === null || places.roomOf(owner) <= 0) return [];
+    return taken(lane) < places.laneMaxOf(owner) ? [lane] : [];
+  });
+  const elsewhere = await lanesElsewhere(store, tx, options, new Set(waiting));
   const free = waiting.filter((lane) => !elsewhere.has(lane)).slice(0, rowsPerStatement);
-  const inNoLane = await dueJobs(tx, options).where('lane', 'is', null).limit(options.limit).execute();
+  const inNoLane = await dueJobs(tx, options).where('lane', 'is', null).limit(limit).execute();
   if (free.length === 0) return inNoLane;
-  const inFreeLanes = await dueJobs(tx, options).where('lane', 'in', free).limit(options.limit).execute();
+  const inFreeLanes = await dueJobs(tx, options).where('lane', 'in', free).limit(limit).execute();
   return [...inNoLane, ...inFreeLanes];
 }
 

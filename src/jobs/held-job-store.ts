@@ -7,7 +7,7 @@ import { sharedLane } from './shared-lane.ts';
 
 export interface ArrivedJob {
   id: string;
-  payload: JobPayloads['run_workflow'];
+  payload: JobPayloads['run_workflow' | 'run_source'];
   createdAtMs: number;
 }
 
@@ -38,7 +38,7 @@ export async function arrivedJobs(db: Db, lane: string, limit: number): Promise<
     .execute();
   return rows.map(({ id, payload, created_at_ms }) => ({
     id,
-    payload: JSON.parse(payload) as JobPayloads['run_workflow'],
+    payload: JSON.parse(payload) as ArrivedJob['payload'],
     createdAtMs: created_at_ms,
   }));
 }
@@ -46,7 +46,7 @@ export async function arrivedJobs(db: Db, lane: string, limit: number): Promise<
 /** The keys of an arrived job are known now. */
 export async function setArrivedPayload(
   tx: Tx,
-  { id, subject, payload }: { id: string; subject: string; payload: JobPayloads['run_workflow'] },
+  { id, subject, payload }: { id: string; subject: string; payload: ArrivedJob['payload'] },
 ): Promise<void> {
   await tx
     .updateTable('jobs')
@@ -71,16 +71,16 @@ export async function holdJobs(
       .execute();
 }
 
-/** They may run now, on any node. Returns the ids of those that were still held: others were removed. */
+/** They may run now, in this lane. Returns the ids of those that were still held: others were removed. */
 export async function releaseJobs(
   tx: Tx,
-  { ids, nowMs }: { ids: readonly string[]; nowMs: number },
+  { ids, lane, nowMs }: { ids: readonly string[]; lane: string; nowMs: number },
 ): Promise<Set<string>> {
   const released = new Set<string>();
   for (let at = 0; at < ids.length; at += rowsPerStatement) {
     const rows = await tx
       .updateTable('jobs')
-      .set({ run_at_ms: nowMs, updated_at_ms: nowMs })
+      .set({ lane, run_at_ms: nowMs, updated_at_ms: nowMs })
       .where('id', 'in', ids.slice(at, at + rowsPerStatement))
       .where('state', '=', queued)
       .where('run_at_ms', '=', sql.lit(heldMs))
@@ -89,6 +89,35 @@ export async function releaseJobs(
     for (const { id } of rows) released.add(id);
   }
   return released;
+}
+
+/** True for a row of `flow_runs` whose job is there: a job of the same id that has just arrived is the next one. */
+export const isUnfinishedJob = sql<boolean>`exists (select 1 from jobs
+  where jobs.id = flow_runs.run_id and jobs.run_at_ms <> ${sql.lit(arrivedMs)})`;
+
+/** Payloads of those of these jobs that are still there. */
+export async function heldPayloads(
+  tx: Tx,
+  ids: readonly string[],
+): Promise<Map<string, ArrivedJob['payload']>> {
+  const payloads = new Map<string, ArrivedJob['payload']>();
+  for (let at = 0; at < ids.length; at += rowsPerStatement) {
+    const rows = await tx
+      .selectFrom('jobs')
+      .select(['id', 'payload'])
+      .where('id', 'in', ids.slice(at, at + rowsPerStatement))
+      .execute();
+    for (const { id, payload } of rows) payloads.set(id, JSON.parse(payload) as ArrivedJob['payload']);
+  }
+  return payloads;
+}
+
+export async function setHeldPayload(tx: Tx, id: string, payload: ArrivedJob['payload']): Promise<void> {
+  await tx
+    .updateTable('jobs')
+    .set({ payload: JSON.stringify(payload) })
+    .where('id', '=', id)
+    .execute();
 }
 
 /** Jobs of a subject that flow control has not looked at yet. */

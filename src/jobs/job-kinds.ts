@@ -1,6 +1,9 @@
 import type { DeliveryReason, DeliveryState } from '#storage/tables/delivery-tables.ts';
 import type { FlowKeys } from './held-jobs.ts';
 
+/** The `traceparent` of the span that the job belongs to; absent: tracing is off, or the job begins a trace. */
+type Traceparent = string;
+
 /** Every job kind and the JSON of its payload. `background-jobs.ts` maps each to the function that does it. */
 export interface JobPayloads {
   /** One invocation of a source's `run`. */
@@ -20,6 +23,9 @@ export interface JobPayloads {
     is_private?: true;
     /** The planned run of a timer that this is: the ledger records how it ended. */
     tick?: { timer_id: string; planned_ms: number };
+    /** Where the source has flow control: the keys of the event. */
+    flow?: FlowKeys;
+    trace?: Traceparent;
   };
   /**
    * Deletes a range of an emitter's events (both ends inclusive, absent: open); accepted with 202. Without a channel:
@@ -27,7 +33,7 @@ export interface JobPayloads {
    */
   delete_events: { emitter_id: string; channel?: string; start?: string; end?: string };
   /** Moves an event that waited in `$in` to its channel. */
-  deliver_scheduled_event: { emitter_id: string; ms: number; seq: number };
+  deliver_scheduled_event: { emitter_id: string; ms: number; seq: number; trace?: Traceparent };
   /** Makes the deliveries of an event that has more subscribers than one transaction takes. */
   fan_out_event: {
     emitter_id: string;
@@ -37,6 +43,7 @@ export interface JobPayloads {
     seq: number;
     emit_id: string;
     hops: number;
+    trace?: Traceparent;
     /** Subscribers before this place have their deliveries (delivery/subscriptions/subscription-store.ts). */
     after: { place: number; listenerId: string };
   };
@@ -72,13 +79,18 @@ export interface JobPayloads {
     key_id?: string;
     /** Where the workflow has flow control: the keys of the event. */
     flow?: FlowKeys;
+    trace?: Traceparent;
   };
   /** Removes the runs and deployments of a workflow that was deleted, in batches. */
   delete_workflow: { workflow_id: string };
   /** Sends what a run left to be sent (`run_sends`). */
-  send_from_run: { run_id: string; number: number };
+  send_from_run: { run_id: string; number: number; trace?: Traceparent };
   /** Makes the deliveries of a replay that were not made with it. */
   queue_replay: { replay_id: string };
   /** Finds the components in the history of a Git repository of the registry. */
   update_repository: { repository_id: string };
+  /** Makes the workflows of an import that are not made yet. `expires`: ends the import if it still asks. */
+  import_project: { import_id: string; expires?: boolean };
+  /** Ends and removes everything of a workspace or user that was deleted. `isLate`: what was written after the deletion was done. */
+  delete_owner: { deletion_id: string; isLate?: true };
 }

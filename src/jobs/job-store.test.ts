@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Store } from '#storage/store.ts';
+import { placesForAny } from '../../test/support/claim-places.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { TestClock } from '../../test/support/test-clock.ts';
-import { claimJobs, claimSuspect, endSolitude, whatWaits } from './claim-store.ts';
+import { claimJobs, claimSuspect, endSolitude, type OwnerTurns, whatWaits } from './claim-store.ts';
 import {
   deleteLane,
   insertJobs,
@@ -28,12 +29,13 @@ import {
   releaseUnknown,
   takePending,
 } from './node-store.ts';
+import type { OwnerPlaces } from './pool-places.ts';
 import { sharedLane } from './shared-lane.ts';
 
 const start = 1_800_000_000_000;
 const leaseMs = 15_000;
 
-type Wanted = Partial<Pick<NewJob, 'lane' | 'runAtMs' | 'nowMs'>> & { leaseNode?: string };
+type Wanted = Partial<Pick<NewJob, 'lane' | 'ownerId' | 'runAtMs' | 'nowMs'>> & { leaseNode?: string };
 
 function row(id: string, { leaseNode, ...wanted }: Wanted = {}) {
   return jobRow(
@@ -65,6 +67,9 @@ describe('the job queue', () => {
         laneMax?: number;
         running?: Record<string, number>;
         nowMs?: number;
+        places?: OwnerPlaces;
+        turns?: OwnerTurns;
+        onPassedOver?: (ownerId: string) => void;
       } = {},
     ): Promise<LeasedJob[]> =>
       claimJobs(options.store ?? fixture.store, {
@@ -72,14 +77,18 @@ describe('the job queue', () => {
         lanes: leasesOf(node, options.store),
         kinds: ['run_source', 'delete_events', 'deliver_scheduled_event'],
         limit: options.limit ?? 100,
-        laneMax: options.laneMax ?? 32,
+        ...placesForAny(options.laneMax ?? 32),
+        ...(options.places === undefined ? {} : { places: options.places }),
+        ...(options.turns === undefined ? {} : { turns: options.turns }),
+        onPassedOver: options.onPassedOver ?? (() => {}),
         runningByLane: new Map(Object.entries(options.running ?? {})),
         nowMs: options.nowMs ?? start,
       });
     const suspect = (node: string, nowMs: number) =>
       claimSuspect(fixture.store, {
-        ...{ node, lanes: leasesOf(node), kinds: ['run_source'] as const, limit: 1, laneMax: 32, nowMs },
+        ...{ node, lanes: leasesOf(node), kinds: ['run_source'] as const, limit: 1, nowMs },
         runningByLane: new Map(),
+        ...placesForAny(32),
       });
     const claimedIds = async (...args: Parameters<typeof claim>) =>
       (await claim(...args)).map(({ id }) => id);
@@ -162,7 +171,7 @@ describe('the job queue', () => {
         node: 'n1',
         lanes: leasesOf('n1'),
         limit: 1,
-        laneMax: 1,
+        ...placesForAny(1),
         runningByLane: new Map<string, number>(),
         nowMs: start,
       };
@@ -228,6 +237,59 @@ describe('the job queue', () => {
       assert.deepEqual(await claimedIds('n1', { laneMax: 4, running: { a: 1 } }), ['a0', 'a1', 'a2']);
       assert.deepEqual(await claimedIds('n1', { laneMax: 4, running: { a: 3 } }), ['a3']);
       assert.equal((await stored('a4'))?.state, 'queued');
+    });
+
+    test('the one job of an owner is claimed however many of another stand in front, with a lane or without', async () => {
+      const early = { ownerId: 'o_greedy', runAtMs: start - 100 };
+      await insert(
+        ...Array.from({ length: 2_500 }, (_, n) => row(`a${n}`, { ...early, lane: `lane${n % 250}` })),
+        ...Array.from({ length: 2_500 }, (_, n) => row(`n${n}`, early)),
+        row('b1', { ownerId: 'o_b', lane: 'b', runAtMs: start - 1 }),
+        row('b2', { ownerId: 'o_b', lane: 'b' }),
+        row('later', { ownerId: 'o_c', runAtMs: start + 1 }),
+      );
+      const ids = await claimedIds('n1', { limit: 10 });
+      assert.equal(ids.length, 10);
+      assert.deepEqual(ids.slice(-2), ['b1', 'b2'], 'both, oldest first');
+      assert.equal((await claimedIds('n1', { limit: 10, nowMs: start + 1 })).includes('later'), true);
+    });
+
+    test('owners with jobs behind the front take turns, also when there are more of them than one claim looks at', async () => {
+      const owners = Array.from({ length: 600 }, (_, n) => `o_${String(n).padStart(3, '0')}`);
+      await insert(
+        ...Array.from({ length: 2_000 }, (_, n) =>
+          row(`a${n}`, { ownerId: 'o_greedy', runAtMs: start - 100 }),
+        ),
+        ...owners.map((ownerId) => row(`of ${ownerId}`, { ownerId })),
+      );
+      const turns = { after: '', looksSpared: 0 };
+      const claimed = new Set<string>();
+      // 64 owners have their turn at a claim.
+      for (let n = 0; n < 12; n += 1)
+        for (const { ownerId } of await claim('n1', { limit: 100, turns })) claimed.add(ownerId);
+      assert.deepEqual(
+        owners.filter((ownerId) => !claimed.has(ownerId)),
+        [],
+      );
+    });
+
+    test('while places are full, only owners that may have another get one, and the others are reported', async () => {
+      await insert(
+        ...Array.from({ length: 600 }, (_, n) =>
+          row(`a${n}`, { ownerId: 'o_greedy', lane: `a${n}`, runAtMs: start - 100 }),
+        ),
+        ...Array.from({ length: 5 }, (_, n) => row(`b${n}`, { ownerId: 'o_b', lane: 'b', nowMs: start + n })),
+      );
+      const places: OwnerPlaces = {
+        areFree: false,
+        jobsOf: (ownerId) => (ownerId === 'o_b' ? 1 : 1_000),
+        roomOf: (ownerId) => (ownerId === 'o_b' ? 3 : 0),
+        laneMaxOf: () => 4,
+      };
+      const passedOver: string[] = [];
+      const onPassedOver = (ownerId: string) => void passedOver.push(ownerId);
+      assert.deepEqual(await claimedIds('n1', { places, onPassedOver }), ['b0', 'b1', 'b2']);
+      assert.deepEqual(passedOver, ['o_greedy']);
     });
 
     test('only the node and attempt that hold a job can settle it', async () => {
@@ -457,7 +519,7 @@ describe('the job queue', () => {
         lanes,
         kinds: ['run_source'],
         limit: 9,
-        laneMax: 9,
+        ...placesForAny(9),
         nowMs: start,
       } as const;
       const ids = async (more: object) =>

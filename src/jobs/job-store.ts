@@ -1,9 +1,10 @@
-import { type CompiledQuery, sql } from 'kysely';
+import { type CompiledQuery, type SqlBool, sql } from 'kysely';
 import type { Dialect } from '#storage/dialect.ts';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import { StatementTexts } from '#storage/statement-texts.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { JobKind, JobState, JobTable } from '#storage/tables/job-tables.ts';
+import { arrivalLane } from './held-jobs.ts';
 import type { JobPayloads } from './job-kinds.ts';
 import { sharedLane } from './shared-lane.ts';
 import type { UnpersistedJob } from './unpersisted-job.ts';
@@ -110,6 +111,9 @@ export async function insertNewJobs(
 export const queued = sql.lit<JobState>('queued');
 export const running = sql.lit<JobState>('running');
 export const quarantined = sql.lit<JobState>('quarantined');
+
+/** A condition on jobs: all but the one that removes an owner, which has to remain until everything else is gone. */
+export const isNoDeletion = sql<SqlBool>`kind <> 'delete_owner'`;
 
 export const leasedColumns = [
   'id',
@@ -261,7 +265,7 @@ export async function deleteLane(tx: Tx, lane: string): Promise<void> {
   await tx.deleteFrom('jobs').where('lane', '=', lane).execute();
 }
 
-/** What waits in the lane of a subject, or in the one of it that nodes share: jobs, at most `limit` of which are counted, and the bytes of their payloads. */
+/** What waits in the lane of a subject, in the one of it that nodes share, or for flow control to look at it: jobs, at most `limit` of which are counted, and the bytes of their payloads. */
 export async function laneBacklog(
   db: Db,
   lane: string,
@@ -272,7 +276,7 @@ export async function laneBacklog(
       from
         .selectFrom('jobs')
         .select((select) => select.fn<number>('octet_length', ['payload']).as('bytes'))
-        .where('lane', 'in', [lane, sharedLane(lane)])
+        .where('lane', 'in', [lane, sharedLane(lane), arrivalLane(lane, { isEvaluated: true })])
         .where('state', '=', queued)
         .limit(limit)
         .as('waiting'),
@@ -300,6 +304,19 @@ export async function queueDepths(db: Db): Promise<QueueDepth[]> {
     .groupBy(['state', 'kind'])
     .execute();
   return rows.map((row) => ({ ...row, jobs: Number(row.jobs) }));
+}
+
+/** When the queued job that is due for longest was due, epoch ms; undefined when none is due. */
+export async function oldestDueJobMs(db: Db, nowMs: number): Promise<number | undefined> {
+  const row = await db
+    .selectFrom('jobs')
+    .select('run_at_ms')
+    .where('state', '=', queued)
+    .where('run_at_ms', '<=', nowMs)
+    .orderBy('run_at_ms')
+    .limit(1)
+    .executeTakeFirst();
+  return row?.run_at_ms;
 }
 
 /** Removes those of these jobs that have not begun. */

@@ -58,7 +58,7 @@ export async function postponeJobs(
   options: { error: string; nowMs: number },
 ): Promise<string[]> {
   const held: string[] = [];
-  // Many are put off at a time, until the same moment: a statement each would hold up everybody else.
+  // Many are put off at a time, until the same moment: a statement each would delay all other writers.
   for (const group of Map.groupBy(jobs, ({ attempts, runAtMs }) => `${attempts} ${runAtMs}`).values()) {
     const [{ attempts, runAtMs } = { attempts: 0, runAtMs: 0 }] = group;
     const rows = await tx

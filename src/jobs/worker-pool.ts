@@ -4,10 +4,13 @@ import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import { Wakeable } from '#lib/wakeable.ts';
 import type { Store } from '#storage/store.ts';
-import { type ClaimOptions, claimJobs, claimSuspect, whatWaits } from './claim-store.ts';
+import { currentSpan, inSpan } from '#telemetry/span.ts';
+import { noTracer, type Tracer } from '#telemetry/tracer.ts';
+import { type ClaimOptions, claimJobs, claimSuspect, type OwnerTurns, whatWaits } from './claim-store.ts';
 import { FailedAttempts } from './failed-attempts.ts';
 import type { JobPayloads } from './job-kinds.ts';
 import type { JobRegistry } from './job-registry.ts';
+import { endsWithAttempt, startJobSpan } from './job-span.ts';
 import type { LeasedJob } from './job-store.ts';
 import { LaneHandOver } from './lane-hand-over.ts';
 import { releaseLanes } from './lane-lease-store.ts';
@@ -17,7 +20,7 @@ import { LeaseClock } from './lease-clock.ts';
 import { type Beat, NodeHeartbeat } from './node-heartbeat.ts';
 import type { NodeClock } from './node-state-store.ts';
 import { recoverExpired, releaseNode, releaseUnknown } from './node-store.ts';
-import { PoolPlaces, runningPerLaneMax } from './pool-places.ts';
+import { PoolPlaces } from './pool-places.ts';
 import { Quarantine } from './quarantine.ts';
 import { retryDelayMs } from './retry-schedule.ts';
 import { Solitude, type SolitudeTimes } from './solitude.ts';
@@ -26,6 +29,12 @@ import { Solitude, type SolitudeTimes } from './solitude.ts';
 const defaultLeaseMs = 15_000;
 /** The safety net for a lost wake-up; ordinary wake-ups are immediate. */
 export const pollMs = 1_000;
+
+/** What is delayed: due jobs that a claim passed over. What is refused: a caller who waits for the reply of a run. */
+interface RunShareObserver {
+  delayed(ownerId: string, resource: 'runs'): void;
+  refused(ownerId: string, resource: 'runs', reason: string): void;
+}
 
 /** Claims due jobs, runs them, and keeps this node's lease. Drains on stop. */
 export class WorkerPool {
@@ -37,9 +46,12 @@ export class WorkerPool {
   readonly #clock: Clock;
   readonly #leaseClock: LeaseClock;
   readonly #logger: Logger;
+  readonly #tracer: Tracer;
   readonly #claims: boolean;
   readonly #leaseMs: number;
   readonly #places = new PoolPlaces();
+  readonly #turns: OwnerTurns = { after: '', looksSpared: 0 };
+  readonly #shares: RunShareObserver;
   readonly #wakeable: Wakeable;
   readonly #heartbeat: NodeHeartbeat;
   readonly #handOver: LaneHandOver;
@@ -75,6 +87,9 @@ export class WorkerPool {
     predecessor?: string | undefined;
     /** What the clock of this machine is like. */
     nodeClock?: () => NodeClock | undefined;
+    tracer?: Tracer;
+    /** Learns which owners have their share of the places of this process. */
+    shares?: RunShareObserver;
     /** For tests of jobs that were lost with their nodes. */
     solitude?: SolitudeTimes;
   }) {
@@ -87,8 +102,10 @@ export class WorkerPool {
     this.#clock = clock;
     this.#leaseClock = leaseClock;
     this.#logger = logger;
+    this.#tracer = options.tracer ?? noTracer;
     this.#claims = options.claims;
     this.#leaseMs = leaseMs;
+    this.#shares = options.shares ?? { delayed: () => {}, refused: () => {} };
     this.#wakeable = new Wakeable({
       look: () => this.#claim(),
       pollMs,
@@ -105,7 +122,7 @@ export class WorkerPool {
     });
     this.#solitude = new Solitude({
       ...{ store, logger, times: options.solitude },
-      claim: () => claimSuspect(store, this.#claimOptions({ limit: 1, laneMax: runningPerLaneMax })),
+      claim: () => claimSuspect(store, this.#claimOptions({ limit: 1 })),
       begin: (job) => this.#begin(job),
       onOver: () => this.poke(),
     });
@@ -137,16 +154,16 @@ export class WorkerPool {
   }
 
   /**
-   * True when a new job of this lane can run, or wait for its turn, here. While older jobs of its lane wait in the store, it
+   * True when a new job of this lane and owner can run, or wait for its turn, here. While older jobs of its lane wait in the store, it
    * goes there too. Otherwise jobs that come one by one would take each place before those.
    */
-  hasRoom(lane: string): boolean {
+  hasRoom(lane: string, ownerId: string): boolean {
     return (
       !this.#solitude.isUnderWay &&
       this.hasTurn(lane) &&
       !this.#fullLanes.has(lane) &&
       !this.#draining &&
-      this.#places.areFreeIn(lane)
+      this.#places.areFreeIn(lane, ownerId, this.#poolFull)
     );
   }
 
@@ -156,8 +173,14 @@ export class WorkerPool {
   }
 
   /** The same as `hasRoom` for a job that has to stay in this process, with the bound of those in its lane. */
-  hasRoomToStay(lane: string, laneMax: number): boolean {
-    return !this.#draining && this.#places.areFreeToStay(lane, laneMax);
+  hasRoomToStay(lane: string, ownerId: string, laneMax: number): boolean {
+    return !this.#draining && this.#places.areFreeToStay(lane, ownerId, laneMax, this.#poolFull);
+  }
+
+  /** A caller who waits for a reply was refused, because no lane of this owner had room for a job that has to stay. */
+  refusedToStay(ownerId: string): void {
+    if (this.#draining) return;
+    this.#shares.refused(ownerId, 'runs', 'runs of this owner have its share of the places of this node');
   }
 
   /** How many jobs of a lane have to stay in this process. */
@@ -166,10 +189,11 @@ export class WorkerPool {
   }
 
   /** A job of this lane was stored because it had no room here, or the lane is not this node's: it is fetched when there is room. */
-  leftInStore(lane: string): void {
+  leftInStore(lane: string, ownerId: string): void {
     if (!this.#claims) return;
     this.#fullLanes.mark(lane);
-    if (this.#places.areFreeIn(lane)) this.poke();
+    if (this.#places.areFreeIn(lane, ownerId)) this.poke();
+    else if (!this.#places.areFree) this.#poolFull = true;
   }
 
   /** Runs a job that was, or is being, inserted as leased to this node. */
@@ -227,13 +251,13 @@ export class WorkerPool {
     const { newest } = this.#fullLanes;
     for (;;) {
       const limit = this.#places.claimMax();
-      this.#poolFull = limit === 0;
-      if (this.#poolFull || this.#draining) break;
+      this.#poolFull = !this.#places.areFree;
+      if (limit === 0 || this.#draining) break;
       const laneMax = this.#places.laneMax();
       // Before the claim, not after it: a lane that drains meanwhile has ended the jobs that would have reported it.
       for (const [lane, running] of this.#places.runningByLane)
         if (running >= laneMax) this.#fullLanes.mark(lane);
-      const claim = this.#claimOptions({ limit, laneMax });
+      const claim = this.#claimOptions({ limit });
       lookedAtMs = claim.nowMs;
       const jobs = await claimJobs(this.#store, claim);
       // What a claim brings while we drain goes back with the rest.
@@ -241,8 +265,8 @@ export class WorkerPool {
       this.#noteOrigins(jobs);
       for (const job of jobs) this.run(job);
       if (jobs.length > 0) continue;
-      // Nothing that was there when this claim began is left, but in lanes that are full.
-      this.#fullLanes.forget(newest);
+      // Nothing that was there when this claim began is left, but in lanes that are full, or of owners without a place.
+      if (!this.#poolFull) this.#fullLanes.forget(newest);
       break;
     }
     const { dueMs, suspects } = await whatWaits(this.#store.read, {
@@ -254,13 +278,16 @@ export class WorkerPool {
     return dueMs === undefined ? pollMs : dueMs - this.#clock.now();
   }
 
-  #claimOptions(options: Pick<ClaimOptions, 'limit' | 'laneMax'>): ClaimOptions {
+  #claimOptions(options: Pick<ClaimOptions, 'limit'>): ClaimOptions {
     let held: Map<string, LeasedJob[]> | undefined;
     return {
       node: this.node,
       lanes: this.lanes,
       kinds: this.#jobs.kinds,
       runningByLane: this.#places.runningByLane,
+      places: this.#places,
+      turns: this.#turns,
+      onPassedOver: (ownerId) => this.#shares.delayed(ownerId, 'runs'),
       isUnderWay: (id, attempts) => {
         held ??= Map.groupBy(this.#running.values(), (job) => job.id);
         return held.get(id)?.some((job) => job.attempts === attempts) === true;
@@ -272,10 +299,12 @@ export class WorkerPool {
 
   #begin(job: LeasedJob): Promise<void> {
     this.#places.take(job);
-    const done = this.#attempt(job).finally(() => {
+    const span = startJobSpan(this.#tracer, job);
+    const done = inSpan(span, () => this.#attempt(job)).finally(() => {
+      if (endsWithAttempt(job)) span?.end();
       this.#running.delete(done);
       this.#places.giveBack(job);
-      if (this.#hasDrained(job.lane)) this.poke();
+      if (this.#hasDrained(job)) this.poke();
     });
     this.#running.set(done, job);
     return done;
@@ -287,6 +316,7 @@ export class WorkerPool {
       await this.#solitude.mayBegin(job);
       await this.#jobs.of(job.kind).run(job, this.#signal);
     } catch (error) {
+      currentSpan()?.fail(toError(error).message);
       // A job that never reached the disk was never accepted, so there is nothing to run again.
       if (await isStored(job)) this.#attemptFailed(job, toError(error));
     }
@@ -303,8 +333,8 @@ export class WorkerPool {
   }
 
   /** True when there is room again for jobs that were left in the store. */
-  #hasDrained(lane: string | null): boolean {
-    if (this.#poolFull && this.#places.haveDrained) return true;
+  #hasDrained({ lane, ownerId }: LeasedJob): boolean {
+    if (this.#poolFull && (this.#places.haveDrained || this.#places.haveDrainedOf(ownerId))) return true;
     return lane !== null && this.#fullLanes.has(lane) && this.#places.haveDrainedIn(lane);
   }
 

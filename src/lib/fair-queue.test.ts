@@ -36,6 +36,38 @@ test('each asker has one slot at a time, and askers take turns', async () => {
   assert.deepEqual(await Promise.all(all), ['g1', 'g2', 'g3', 'm1', 't1', 'm2']);
 });
 
+test('an asker may have several slots, and never more than its number of all', async () => {
+  const queue = new FairQueue(3, { perAsker: 2 });
+  const begun: string[] = [];
+  const finish = new Map<string, () => void>();
+  const ask = (asker: string, name: string) =>
+    queue.run(asker, () => {
+      begun.push(name);
+      return new Promise<void>((resolve) => finish.set(name, resolve));
+    });
+  const all = [
+    ask('g', 'g1'),
+    ask('g', 'g2'),
+    ask('g', 'g3'),
+    ask('m', 'm1'),
+    ask('m', 'm2'),
+    ask('t', 't1'),
+  ];
+  await turn();
+  assert.deepEqual(begun, ['g1', 'g2', 'm1']);
+  finish.get('m1')?.();
+  await turn();
+  assert.deepEqual(begun.slice(3), ['m2'], 'the greedy asker has its number');
+  finish.get('g1')?.();
+  await turn();
+  assert.deepEqual(begun.slice(4), ['g3']);
+  finish.get('m2')?.();
+  await turn();
+  assert.deepEqual(begun.slice(5), ['t1']);
+  for (const name of ['g2', 'g3', 't1']) finish.get(name)?.();
+  await Promise.all(all);
+});
+
 test('work that fails gives its slot back', async () => {
   const queue = new FairQueue(1);
   const asker = {};

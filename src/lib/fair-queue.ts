@@ -3,17 +3,21 @@ interface Waiting {
 }
 
 /**
- * A few slots for many callers: each caller gets one slot at a time, and callers take turns, however many requests one of them
+ * A few slots for many callers: each caller gets one slot at a time (or `perAsker`), and callers take turns, however many requests one of them
  * has. For work that cannot be cancelled and whose duration a stranger decides.
  */
 export class FairQueue {
   readonly #slots: number;
-  readonly #running = new Set<unknown>();
+  readonly #perAsker: number;
+  /** Slots in use, by asker. */
+  readonly #running = new Map<unknown, number>();
+  #runningCount = 0;
   /** Callers with waiting requests, in the order of their turns. */
   readonly #waiting = new Map<unknown, Waiting[]>();
 
-  constructor(slots: number) {
+  constructor(slots: number, { perAsker = 1 }: { perAsker?: number } = {}) {
     this.#slots = slots;
+    this.#perAsker = perAsker;
   }
 
   async run<T>(asker: unknown, work: () => Promise<T>): Promise<T> {
@@ -26,21 +30,30 @@ export class FairQueue {
     try {
       return await work();
     } finally {
-      this.#running.delete(asker);
+      this.#leave(asker);
       this.#next();
     }
   }
 
   #next(): void {
     for (const [asker, queue] of this.#waiting) {
-      if (this.#running.size >= this.#slots) return;
-      if (this.#running.has(asker)) continue;
+      if (this.#runningCount >= this.#slots) return;
+      const running = this.#running.get(asker) ?? 0;
+      if (running >= this.#perAsker) continue;
       // To the end of the turns, if it has more.
       this.#waiting.delete(asker);
       const first = queue.shift();
       if (queue.length > 0) this.#waiting.set(asker, queue);
-      this.#running.add(asker);
+      this.#running.set(asker, running + 1);
+      this.#runningCount += 1;
       first?.start();
     }
+  }
+
+  #leave(asker: unknown): void {
+    const left = (this.#running.get(asker) ?? 1) - 1;
+    if (left === 0) this.#running.delete(asker);
+    else this.#running.set(asker, left);
+    this.#runningCount -= 1;
   }
 }

@@ -54,17 +54,18 @@ export function newBase36Key(length: number): string {
   return randomCharacters(length, base36);
 }
 
-let lastIdMs = 0;
-let idsOfThisMs = 0;
+let latestIdMs = 0;
+let idsSinceLatestMs = 0;
 
 /**
  * 27 base62 characters that sort by time: 9 of the time in milliseconds, 3 that number the ids of one millisecond in this process,
  * 15 random. Used for emit ids and invocation ids.
  */
 export function newTimeOrderedId(nowMs: number): string {
-  idsOfThisMs = nowMs === lastIdMs ? idsOfThisMs + 1 : 0;
-  lastIdMs = nowMs;
-  return base62Number(nowMs, 9) + base62Number(idsOfThisMs, 3) + randomCharacters(15, base62);
+  // Callers pass times that they have read earlier. If such a time began a new count, two ids of the later one would have the same number.
+  idsSinceLatestMs = nowMs > latestIdMs ? 0 : idsSinceLatestMs + 1;
+  latestIdMs = Math.max(latestIdMs, nowMs);
+  return base62Number(nowMs, 9) + base62Number(idsSinceLatestMs, 3) + randomCharacters(15, base62);
 }
 
 /** The last `length` digits of `value` in base 62. */

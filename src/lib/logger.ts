@@ -12,10 +12,20 @@ export interface Log {
 }
 
 /** Writes to standard output; what is left when the process exits is written then. */
-export function openLog(options: { level: string; format: 'text' | 'json' }): Log {
+export function openLog(options: {
+  level: string;
+  format: 'text' | 'json';
+  /** Fields of every line, as they are when it is written. */
+  fields?: () => object;
+}): Log {
   const output = new LogOutput(1, options.format === 'text' ? { format: logText } : {});
   process.on('exit', () => output.flushSync());
-  const logger = pino({ level: options.level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, output);
+  const { level, fields } = options;
+  const timestamp = pino.stdTimeFunctions.isoTime;
+  const logger = pino(
+    { level, base: null, timestamp, ...(fields === undefined ? {} : { mixin: fields }) },
+    output,
+  );
   return { logger, print: (text) => output.print(text) };
 }
 

@@ -23,7 +23,7 @@ export const headerBytes = 9;
 /** Larger frames would let one channel delay the others. */
 export const dataBytesMax = 65_536;
 /** A host name is at most 253 characters, and messages are cut to fit. */
-export const controlBytesMax = 4_096;
+const controlBytesMax = 4_096;
 
 export interface Frame {
   type: number;

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { beforeEach, describe, type TestContext, test } from 'node:test';
 import { Deferred } from './deferred.ts';
 import type { Logger } from './logger.ts';
@@ -36,6 +37,19 @@ describe('Wakeable', () => {
       ...options,
     });
   }
+
+  test('looks in the context of none of those who poke it', () => {
+    const context = new AsyncLocalStorage<string>();
+    let seen: string | undefined = 'not looked';
+    const loop = wakeable({
+      look: () => {
+        seen = context.getStore();
+        return new Promise(() => {});
+      },
+    });
+    context.run('of a request', () => loop.poke());
+    assert.equal(seen, undefined);
+  });
 
   function timersOf(t: TestContext): (ms: number) => void {
     t.mock.timers.enable({ apis: ['setTimeout'] });

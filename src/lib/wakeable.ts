@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { toError } from './errors.ts';
 import type { Logger } from './logger.ts';
 
@@ -25,6 +26,8 @@ export interface WakeableOptions {
 export class Wakeable {
   readonly #options: WakeableOptions;
   readonly #nowMs: () => number;
+  /** What pokes it is one of many that a look serves: a look has none of their contexts. */
+  readonly #inOwnContext = AsyncLocalStorage.snapshot();
   #timer: NodeJS.Timeout | undefined;
   /** When the timer goes off. */
   #wakesAtMs = 0;
@@ -49,7 +52,7 @@ export class Wakeable {
       return;
     }
     clearTimeout(this.#timer);
-    this.#looking = this.#look().then(() => {
+    this.#looking = this.#inOwnContext(() => this.#look()).then(() => {
       this.#looking = undefined;
       if (this.#isPoked) {
         this.#isPoked = false;

@@ -5,6 +5,9 @@ export interface UsageRow {
   invocations: number;
   computeMs: number;
   credits: number;
+  /** Absent: none. */
+  events?: number;
+  deliveries?: number;
 }
 
 /** A credit is a started 30 seconds of run time at 256 MB; more memory counts proportionally more. */
@@ -31,6 +34,11 @@ export function usageOf(
       used.workflowRun === true ? 1 : 0,
     ),
   };
+}
+
+/** Pure: one attempt to deliver to a listener of this owner. */
+export function deliveryUsage(ownerId: string, nowMs: number): UsageRow {
+  return { ownerId, day: usageDay(nowMs), invocations: 0, computeMs: 0, credits: 0, deliveries: 1 };
 }
 
 const dayMs = 86_400_000;

@@ -5,18 +5,20 @@ import { silentLogger } from '#lib/logger.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { TestClock } from '../../test/support/test-clock.ts';
 import { usageOf } from './invocation-usage.ts';
+import { noLimits } from './owner-limits.ts';
 import { QuotaGuard } from './quota-guard.ts';
 import { putOwnerQuota } from './quota-store.ts';
 import { addUsage, usageByDay } from './usage-store.ts';
 
 const dayMs = 86_400_000;
+const none = { events: 0, deliveries: 0 };
 const noon = Date.UTC(2027, 0, 31, 12);
 
 forEachStore((fixture) => {
   const setUp = (enforced = true) => {
     const { store } = fixture;
     const clock = new TestClock(noon);
-    const defaults = { credits: 10, computeMs: 60_000, invocations: 5, enforced };
+    const defaults = { credits: 10, computeMs: 60_000, invocations: 5, enforced, limits: noLimits };
     const guard = new QuotaGuard({ store, clock, logger: silentLogger, defaults });
     const use = (ownerId: string, used: { invocations: number; computeMs: number; memoryMb?: number }) =>
       store.transaction((tx) =>
@@ -109,6 +111,77 @@ forEachStore((fixture) => {
     assert.equal(await mayRun('u_1'), false, 'as the setting says');
   });
 
+  test('events and deliveries are counted as they happen, up to the limits of the day, whether quotas are enforced or not', async () => {
+    const { store, clock, guard, mayRun, refusal } = setUp(false);
+    await store.transaction(async (tx) => {
+      await putOwnerQuota(tx, 'u_1', { events_max: 5, deliveries_max: 3 }, clock.now());
+      await addUsage(store, tx, [
+        {
+          ...usageOf('u_1', clock.now(), { invocations: 1, computeMs: 1, memoryMb: 256 }),
+          events: 2,
+          deliveries: 1,
+        },
+      ]);
+    });
+    assert.equal(guard.eventsLeft('u_1'), Number.POSITIVE_INFINITY, 'not known yet');
+    await guard.settled();
+    assert.equal(guard.eventsLeft('u_1'), 3);
+    guard.emitted('u_1', 3);
+    assert.equal(guard.eventsLeft('u_1'), 0, 'before they are stored');
+    assert.match(guard.refuseEvents('u_1'), /^quota used up: 5 events a day; it starts over at 00:00 UTC$/);
+    assert.deepEqual(refusal('u_1'), {
+      ...{ code: 'quota_exceeded', quota: 'events', limit: 5 },
+      ...{ retry_after: 12 * 3600, reset_at: (noon + dayMs / 2) / 1000 },
+    });
+    assert.equal(await mayRun('u_1'), true, 'what does not emit goes on');
+    assert.deepEqual(
+      [1, 2, 3].map(() => guard.takeDelivery('u_1')),
+      [true, true, false],
+    );
+    const { events, deliveries, credits } = guard.refusals;
+    assert.deepEqual([events, deliveries, credits], [2, 1, 0]);
+    clock.step(dayMs);
+    assert.deepEqual([guard.takeDelivery('u_1'), guard.eventsLeft('u_1') > 0], [true, true], 'a new day');
+    assert.equal(guard.eventsLeft('u_2'), Number.POSITIVE_INFINITY);
+  });
+
+  test('an owner that stores as much as it may runs nothing and stores nothing until it was measured again', async () => {
+    const { store, clock, guard, mayRun, refusal } = setUp(false);
+    const file = { content_type: '', sha256: '', complete: 1, expires_at_ms: null };
+    const times = { created_at_ms: noon, updated_at_ms: noon };
+    await store.transaction(async (tx) => {
+      await putOwnerQuota(tx, 'u_1', { stored_mb_max: 1 }, noon);
+      await tx
+        .insertInto('files')
+        .values({
+          id: 'file_1',
+          owner_id: 'u_1',
+          folder: 'files',
+          path: 'a',
+          size: 2 ** 20,
+          ...file,
+          ...times,
+          content_in: 'store',
+        })
+        .execute();
+    });
+    assert.equal(await mayRun('u_1'), false);
+    assert.equal(guard.eventsLeft('u_1'), 0);
+    const sentence = /^quota used up: 1 MB of events, runs and files; delete some/;
+    assert.match(guard.refuseEvents('u_1'), sentence);
+    assert.throws(() => guard.requireStorage('u_1'), { code: 'quota_exceeded', message: sentence });
+    assert.deepEqual(refusal('u_1'), {
+      ...{ code: 'quota_exceeded', quota: 'stored_mb', limit: 1 },
+      ...{ retry_after: 300, reset_at: noon / 1000 + 300 },
+    });
+    await store.transaction((tx) => tx.deleteFrom('files').where('owner_id', '=', 'u_1').execute());
+    clock.step(2_000);
+    assert.equal(await mayRun('u_1'), false, 'measured every five minutes');
+    clock.step(300_000);
+    assert.equal(await mayRun('u_1'), true);
+    guard.requireStorage('u_1');
+  });
+
   test('a store that cannot be read refuses no owner', async () => {
     const { store } = fixture;
     const broken = new Proxy(store.read, {
@@ -120,7 +193,7 @@ forEachStore((fixture) => {
       store: { read: broken },
       clock: new TestClock(noon),
       logger: silentLogger,
-      defaults: { credits: 0, computeMs: 0, invocations: 0, enforced: true },
+      defaults: { credits: 0, computeMs: 0, invocations: 0, enforced: true, limits: noLimits },
     });
     assert.equal(guard.mayRun('u_1'), true);
     await guard.settled();
@@ -134,9 +207,9 @@ forEachStore((fixture) => {
     await use('u_1', { invocations: 2, computeMs: 20 });
     const days = await usageByDay(store.read, 'u_1', { fromMs: noon, toMs: clock.now() });
     assert.deepEqual(days, [
-      { day: '2027-01-31', invocations: 1, computeMs: 10, credits: 1 },
-      { day: '2027-02-01', invocations: 0, computeMs: 0, credits: 0 },
-      { day: '2027-02-02', invocations: 2, computeMs: 20, credits: 1 },
+      { day: '2027-01-31', ...none, invocations: 1, computeMs: 10, credits: 1 },
+      { day: '2027-02-01', ...none, invocations: 0, computeMs: 0, credits: 0 },
+      { day: '2027-02-02', ...none, invocations: 2, computeMs: 20, credits: 1 },
     ]);
     const early = await usageByDay(store.read, 'u_1', {
       fromMs: Date.UTC(2027, 0, 31, 23),

@@ -2,8 +2,10 @@ import type { Clock } from '#lib/clock.ts';
 import { CallerError, toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import { countText, durationText } from '#lib/units.ts';
-import type { Store } from '#storage/store.ts';
-import { ownerQuotasOf } from './quota-store.ts';
+import type { Db, Store } from '#storage/store.ts';
+import { countOwned, mbBytes, storedBytesOf } from './owned-store.ts';
+import { limitNameOf, limitReached, limitText } from './owner-limits.ts';
+import { findOwnerQuota, ownerQuotasOf } from './quota-store.ts';
 import {
   effectiveQuotas,
   type OwnerLimits,
@@ -12,7 +14,7 @@ import {
   type Quotas,
   quotaUsedUp,
 } from './quotas.ts';
-import { usageTodayOf } from './usage-store.ts';
+import { type Usage, usageTodayOf } from './usage-store.ts';
 
 /** Cache TTL of the usage of an owner with a quota. */
 const freshMs = 1_000;
@@ -23,6 +25,14 @@ const ownersMax = 50_000;
 /** Maximum of owners read in one statement. */
 const readMax = 500;
 const dayMs = 86_400_000;
+/** Time between two measurements of what an owner with a limit of it stores: each reads everything that is counted. */
+const measuredMs = 5 * 60_000;
+
+/** What a refusal is counted by: a quota or a limit, as the API names them. */
+const refusalNames = [
+  ...['credits', 'compute_ms', 'invocations'],
+  ...['sources', 'workflows', 'events', 'deliveries', 'stored_mb', 'streams'],
+] as const;
 
 interface Known {
   /** UTC days since 1970. */
@@ -31,9 +41,17 @@ interface Known {
   readAtMs: number;
   quotas: QuotaDefaults;
   limits: OwnerLimits;
-  used: Quotas;
+  used: Usage;
   /** Let through since then: what they use is stored when they have ended. */
   started: number;
+  emitted: number;
+  delivered: number;
+  stored?: Measured;
+}
+
+interface Measured {
+  bytes: number;
+  atMs: number;
 }
 
 /**
@@ -41,6 +59,12 @@ interface Known {
  * second per owner, and for many owners at once. In between, each request that `check` admits counts as one invocation and one credit.
  * So runs under way, and those of about a second, can exceed a quota, and an owner that is not cached yet may run. Nothing is refused
  * while no quota is enforced, or while the store cannot be read.
+ *
+ * Events and deliveries are counted the same way: this process counts its own until they are stored, so an owner exceeds those limits by
+ * what other nodes stored within about a second.
+ *
+ * Quotas are enforced where something begins: at endpoints (`ingress/`), where events are emitted (`events/emit-event.ts`), where sources and
+ * workflows are deployed, and before a run or delivery starts.
  */
 export class QuotaGuard {
   readonly #store: Pick<Store, 'read'>;
@@ -50,7 +74,9 @@ export class QuotaGuard {
   /** In the order in which they were read. */
   readonly #known = new Map<string, Known>();
   readonly #wanted = new Set<string>();
+  readonly #refusals = new Map<string, number>(refusalNames.map((name) => [name, 0]));
   #reading: Promise<void> | undefined;
+  readonly #measuring = new Map<string, Promise<void>>();
 
   constructor(options: {
     store: Pick<Store, 'read'>;
@@ -68,10 +94,17 @@ export class QuotaGuard {
     return this.#defaults;
   }
 
+  /** Refusals since the start, by what was used up. Of deliveries each look at one that waits counts. */
+  get refusals(): Record<string, number> {
+    return Object.fromEntries(this.#refusals);
+  }
+
   /** True when a run may start now, by the stored use. For runs that were accepted already, and for rare callers. */
   mayRun(ownerId: string): boolean {
     const known = this.#look(ownerId);
-    return known === undefined || usedUp(known, this.#clock.now(), 0) === undefined;
+    // Without events left a run may still do all but emit.
+    const spent = known && usedUp(known, this.#clock.now(), 0);
+    return spent === undefined || spent === 'events';
   }
 
   /**
@@ -95,13 +128,24 @@ export class QuotaGuard {
   refuse(ownerId: string): CallerError {
     const nowMs = this.#clock.now();
     const known = this.#known.get(ownerId);
-    const quota = (known && usedUp(known, nowMs, known.started)) ?? 'invocations';
-    const name = quota === 'computeMs' ? 'compute_ms' : quota;
-    const limit = (known?.quotas ?? this.#defaults)[quota];
+    const spent = (known && usedUp(known, nowMs, known.started)) ?? 'invocations';
+    if (spent === 'storedMb') {
+      this.#count('stored_mb');
+      // Deleting helps from the next measurement on.
+      const retrySeconds = measuredMs / 1000;
+      return limitReached(spent, (known?.quotas ?? this.#defaults).limits.storedMb, {
+        retry_after: retrySeconds,
+        reset_at: Math.ceil(nowMs / 1000) + retrySeconds,
+      });
+    }
+    const quotas = known?.quotas ?? this.#defaults;
+    const name = spent === 'computeMs' ? 'compute_ms' : spent;
+    const limit = spent === 'events' ? quotas.limits.events : quotas[spent];
+    this.#count(name);
     const resetMs = (Math.floor(nowMs / dayMs) + 1) * dayMs;
     return new CallerError(
       'quota_exceeded',
-      `quota used up: ${amountOf(quota, limit)} a day; it starts over at 00:00 UTC`,
+      `quota used up: ${amountOf(spent, limit)}; it starts over at 00:00 UTC`,
       {
         quota: name,
         limit,
@@ -115,8 +159,90 @@ export class QuotaGuard {
   #look(ownerId: string): Known | undefined {
     const known = this.#known.get(ownerId);
     const age = known === undefined ? Number.POSITIVE_INFINITY : Math.abs(this.#clock.now() - known.readAtMs);
-    if (age > (known?.quotas.enforced === true ? freshMs : unlimitedFreshMs)) this.#want(ownerId);
-    return known?.quotas.enforced === true ? known : undefined;
+    const isWatched = known !== undefined && hasBound(known.quotas);
+    if (age > (isWatched ? freshMs : unlimitedFreshMs)) this.#want(ownerId);
+    return isWatched ? known : undefined;
+  }
+
+  #count(name: string): void {
+    this.#refusals.set(name, (this.#refusals.get(name) ?? 0) + 1);
+  }
+
+  /** How many events the owner may still emit on this day; Infinity without a limit. 0 while it stores as much as it may. */
+  eventsLeft(ownerId: string): number {
+    const known = this.#look(ownerId);
+    if (known === undefined) return Number.POSITIVE_INFINITY;
+    if (isFull(known)) return 0;
+    const { events } = known.quotas.limits;
+    return events === 0 || !isOfToday(known, this.#clock.now())
+      ? Number.POSITIVE_INFINITY
+      : Math.max(0, events - known.used.events - known.emitted);
+  }
+
+  /** These events of the owner are about to be stored. */
+  emitted(ownerId: string, events: number): void {
+    const known = this.#look(ownerId);
+    if (known !== undefined) known.emitted += events;
+  }
+
+  /** Counts a refusal of events; why they were refused, in words. */
+  refuseEvents(ownerId: string): string {
+    const known = this.#known.get(ownerId);
+    const { limits } = known?.quotas ?? this.#defaults;
+    if (known !== undefined && isFull(known)) {
+      this.#count('stored_mb');
+      return limitReached('storedMb', limits.storedMb).message;
+    }
+    this.#count('events');
+    return `quota used up: ${limitText('events', limits.events)}; it starts over at 00:00 UTC`;
+  }
+
+  /** Counts an attempt to deliver that is made now. False: the owner may have no more deliveries on this day. */
+  takeDelivery(ownerId: string): boolean {
+    const known = this.#look(ownerId);
+    if (known === undefined) return true;
+    const { deliveries } = known.quotas.limits;
+    if (
+      deliveries > 0 &&
+      isOfToday(known, this.#clock.now()) &&
+      known.used.deliveries + known.delivered >= deliveries
+    ) {
+      this.#count('deliveries');
+      return false;
+    }
+    known.delivered += 1;
+    return true;
+  }
+
+  /** Maximum of open streams of what the owner has, on this node; 0: no limit. */
+  streamsMaxOf(ownerId: string): number {
+    this.#look(ownerId);
+    return (this.#known.get(ownerId)?.quotas ?? this.#defaults).limits.streams;
+  }
+
+  /** A stream was refused for `streamsMaxOf`. */
+  streamRefused(): void {
+    this.#count('streams');
+  }
+
+  /**
+   * In the transaction that adds a source, or activates a workflow. Reads the store; transactions at the same moment do not see each
+   * other's. Throws CallerError `quota_exceeded` when the owner has as many as it may.
+   */
+  async requireRoom(db: Db, name: 'sources' | 'workflows', ownerId: string): Promise<void> {
+    const limit = effectiveQuotas(this.#defaults, await findOwnerQuota(db, ownerId)).limits[name];
+    if (limit === 0 || (await countOwned(db, name, ownerId)) < limit) return;
+    this.#count(limitNameOf(name));
+    throw limitReached(name, limit);
+  }
+
+  /** As `check`, for callers that would store a file: only the limit of what is stored counts. */
+  requireStorage(ownerId: string): void {
+    const known = this.#look(ownerId);
+    if (known !== undefined && isFull(known)) {
+      this.#count('stored_mb');
+      throw limitReached('storedMb', known.quotas.limits.storedMb);
+    }
   }
 
   /** What was set for the processes of an owner; nothing while it is not known. */
@@ -134,6 +260,7 @@ export class QuotaGuard {
   /** Resolves when what was wanted so far is known. */
   async settled(): Promise<void> {
     while (this.#reading !== undefined) await this.#reading;
+    await Promise.all(this.#measuring.values());
   }
 
   #want(ownerId: string): void {
@@ -159,6 +286,24 @@ export class QuotaGuard {
     }
   }
 
+  /** What an owner stores, read apart from everything else: it takes long where much is stored. */
+  #measure(ownerId: string): void {
+    if (this.#measuring.has(ownerId)) return;
+    const measuring = storedBytesOf(this.#store.read, ownerId).then(
+      (bytes) => {
+        const known = this.#known.get(ownerId);
+        if (known !== undefined) known.stored = { bytes, atMs: this.#clock.now() };
+      },
+      // It is measured again with the next read.
+      (error: unknown) =>
+        this.#logger.warn({ owner: ownerId, error: toError(error).message }, 'quota.read-failed'),
+    );
+    this.#measuring.set(
+      ownerId,
+      measuring.finally(() => this.#measuring.delete(ownerId)),
+    );
+  }
+
   async #readOwners(ownerIds: readonly string[]): Promise<void> {
     const nowMs = this.#clock.now();
     const [own, usage] = await Promise.all([
@@ -166,15 +311,22 @@ export class QuotaGuard {
       usageTodayOf(this.#store.read, ownerIds, nowMs),
     ]);
     for (const ownerId of ownerIds) {
+      const stored = this.#known.get(ownerId)?.stored;
       this.#known.delete(ownerId);
+      const quotas = effectiveQuotas(this.#defaults, own.get(ownerId));
       this.#known.set(ownerId, {
         day: Math.floor(nowMs / dayMs),
         readAtMs: nowMs,
-        quotas: effectiveQuotas(this.#defaults, own.get(ownerId)),
+        quotas,
         limits: ownerLimits(own.get(ownerId)),
-        used: usage.get(ownerId) ?? { invocations: 0, computeMs: 0, credits: 0 },
+        used: usage.get(ownerId) ?? { invocations: 0, computeMs: 0, credits: 0, events: 0, deliveries: 0 },
         started: 0,
+        emitted: 0,
+        delivered: 0,
+        ...(stored === undefined ? {} : { stored }),
       });
+      if (quotas.limits.storedMb > 0 && (stored === undefined || nowMs - stored.atMs > measuredMs))
+        this.#measure(ownerId);
     }
     for (const ownerId of this.#known.keys()) {
       if (this.#known.size <= ownersMax) break;
@@ -183,16 +335,44 @@ export class QuotaGuard {
   }
 }
 
-function amountOf(quota: keyof Quotas, limit: number): string {
-  return quota === 'computeMs' ? `${durationText(limit)} of run time` : `${countText(limit)} ${quota}`;
+function amountOf(quota: keyof Quotas | 'events', limit: number): string {
+  if (quota === 'events') return limitText(quota, limit);
+  return quota === 'computeMs'
+    ? `${durationText(limit)} of run time a day`
+    : `${countText(limit)} ${quota} a day`;
 }
 
-/** Usage of another day says nothing about this one. `started`: runs that are not in it yet. */
-function usedUp({ day, quotas, used }: Known, nowMs: number, started: number): keyof Quotas | undefined {
-  if (day !== Math.floor(nowMs / dayMs)) return undefined;
-  return quotaUsedUp(quotas, {
-    computeMs: used.computeMs,
-    invocations: used.invocations + started,
-    credits: used.credits + started,
-  });
+/** True when something may have to be refused to an owner with these quotas. */
+function hasBound({ enforced, limits }: QuotaDefaults): boolean {
+  return enforced || limits.events > 0 || limits.deliveries > 0 || limits.storedMb > 0;
+}
+
+/** Usage of another day says nothing about this one. */
+function isOfToday({ day }: Known, nowMs: number): boolean {
+  return day === Math.floor(nowMs / dayMs);
+}
+
+function isFull({ quotas: { limits }, stored }: Known): boolean {
+  return limits.storedMb > 0 && stored !== undefined && stored.bytes >= limits.storedMb * mbBytes;
+}
+
+/** What an owner has used up that refuses its runs. `started`: runs that are not in its usage yet. */
+function usedUp(
+  known: Known,
+  nowMs: number,
+  started: number,
+): keyof Quotas | 'events' | 'storedMb' | undefined {
+  const { quotas, used, emitted } = known;
+  if (isFull(known)) return 'storedMb';
+  if (!isOfToday(known, nowMs)) return undefined;
+  const spent = quotas.enforced
+    ? quotaUsedUp(quotas, {
+        computeMs: used.computeMs,
+        invocations: used.invocations + started,
+        credits: used.credits + started,
+      })
+    : undefined;
+  if (spent !== undefined) return spent;
+  const { events } = quotas.limits;
+  return events > 0 && used.events + emitted >= events ? 'events' : undefined;
 }

@@ -1,4 +1,5 @@
 import type { OwnerQuotaTable } from '#storage/tables/identity-tables.ts';
+import { effectiveLimits, type LimitRow, type Limits } from './owner-limits.ts';
 
 /** What an owner (u_… or o_…) may use on one UTC day. */
 export interface Quotas {
@@ -11,6 +12,8 @@ export interface Quotas {
 export interface QuotaDefaults extends Quotas {
   /** True: use beyond the quota is refused. */
   enforced: boolean;
+  /** They apply whether quotas are enforced or not. */
+  limits: Limits;
 }
 
 /** What an owner may have of the processes of user code on a node, where that is less than its share. */
@@ -34,13 +37,14 @@ export function ownerLimits(
 /** Pure: the settings, where the owner has no number of their own. */
 export function effectiveQuotas(
   defaults: QuotaDefaults,
-  own: Pick<OwnerQuotaTable, 'credits' | 'compute_ms' | 'invocations' | 'enforced'> | undefined,
+  own: (LimitRow & Pick<OwnerQuotaTable, 'credits' | 'compute_ms' | 'invocations' | 'enforced'>) | undefined,
 ): QuotaDefaults {
   return {
     credits: own?.credits ?? defaults.credits,
     computeMs: own?.compute_ms ?? defaults.computeMs,
     invocations: own?.invocations ?? defaults.invocations,
     enforced: own === undefined || own.enforced === null ? defaults.enforced : own.enforced === 1,
+    limits: effectiveLimits(defaults.limits, own),
   };
 }
 

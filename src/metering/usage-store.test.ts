@@ -44,15 +44,22 @@ forEachStore((fixture) => {
     await add();
     assert.deepEqual(await usageToday(store.read, 'u_1', noon), {
       invocations: 3,
+      events: 0,
+      deliveries: 0,
       computeMs: 300,
       credits: 3,
     });
     assert.deepEqual(await usageToday(store.read, 'u_1', noon + 86_400_000), {
       invocations: 1,
+      events: 0,
+      deliveries: 0,
       computeMs: 100,
       credits: 1,
     });
-    assert.deepEqual(await usageToday(store.read, 'u_2', noon), { invocations: 0, computeMs: 0, credits: 0 });
+    assert.deepEqual(await usageToday(store.read, 'u_2', noon), {
+      ...{ invocations: 0, computeMs: 0, credits: 0 },
+      ...{ events: 0, deliveries: 0 },
+    });
     const both = await usageTodayOf(store.read, ['u_1', 'o_1', 'u_2'], noon);
     assert.deepEqual([...both.keys()].sort(), ['o_1', 'u_1']);
     assert.equal((await usageTodayOf(store.read, [], noon)).size, 0);

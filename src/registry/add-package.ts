@@ -50,7 +50,11 @@ export async function addPackage(
   options: RegistryOptions,
   wanted: { name: string; version?: string | undefined; userId: string | null },
 ): Promise<PackageView> {
-  const { name, version, integrity, files } = await options.fetcher.download(wanted.name, wanted.version);
+  const { name, version, integrity, files } = await options.fetcher.download(
+    wanted.name,
+    wanted.version,
+    wanted.userId ?? undefined,
+  );
   const known = await keptPackage(options.store, { name, version, integrity });
   if (known !== undefined) return known;
   const { userId } = wanted;
@@ -199,7 +203,7 @@ async function scanned(
   head: { kind: PackageKind; name: string; version: string; integrity: string; userId: string | null },
   files: readonly PackageFile[],
 ): Promise<NewPackage> {
-  const { components, apps, problems } = await scanPackage(files, fetcher);
+  const { components, apps, problems } = await scanPackage(files, fetcher, head.userId ?? undefined);
   const shown = problems.slice(0, problemsMax);
   if (components.length === 0) {
     const [first] = problems;

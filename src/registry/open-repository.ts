@@ -1,6 +1,6 @@
 import { mkdir, mkdtemp, readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { BuildTime } from '#components/build-time.ts';
+import { BuildBudget } from '#components/build-budget.ts';
 import type { BuilderProcessOptions } from '#components/builder-child.ts';
 import { GitClient } from '#components/git-client.ts';
 import { GitReaderProcess, type GitReadings } from '#components/git-reader-process.ts';
@@ -32,7 +32,7 @@ export interface RepositoryLimits {
 }
 
 const defaultLimits: RepositoryLimits = {
-  // Commits and folders of 100,000 commits are some hundred megabytes; of a server that cannot leave out the files, all of them.
+  // The commits and folders of 100,000 commits take some hundred MB. A server that cannot leave out contents of files sends those too.
   historyBytesMax: 4 * 1024 ** 3,
   historyTimeoutMs: 60 * 60_000,
   filesBytesMax: 512 * 1024 * 1024,
@@ -54,7 +54,7 @@ export class OpenRepository {
   /** Packs that are removed when it is closed. */
   readonly #folder: string;
   readonly #kept: string;
-  readonly #time: BuildTime;
+  readonly #budget: BuildBudget;
   #packs = 0;
 
   /** `id` is that of the repository: what was received of its history is kept under that name. */
@@ -107,15 +107,15 @@ export class OpenRepository {
     this.#folder = options.folder;
     this.#kept = options.kept;
     const { cpuMs, deadlineMs } = limits;
-    this.#time = new BuildTime({ what: 'reading the repository', limits: { cpuMs, deadlineMs }, signal });
+    this.#budget = new BuildBudget({ what: 'reading the repository', limits: { cpuMs, deadlineMs }, signal });
   }
 
   async ask(request: GitAsk, readings?: GitReadings) {
-    return this.#reader.ask(request, this.#time, readings);
+    return this.#reader.ask(request, this.#budget, readings);
   }
 
   async close(): Promise<void> {
-    this.#time.end();
+    this.#budget.end();
     await this.#reader.stop();
     await rm(this.#folder, { recursive: true, force: true });
   }
@@ -128,12 +128,12 @@ export class OpenRepository {
       if (oid === null || oid === undefined) throw noRef(ref);
       return oid;
     }
-    const found = (await this.#client.resolve(ref, this.#time.signal)) ?? (isCommit ? ref : null);
+    const found = (await this.#client.resolve(ref, this.#budget.signal)) ?? (isCommit ? ref : null);
     if (found === null) throw noRef(ref);
     return found;
   }
 
-  /** Everything but files of the history of `tip`. What was received for an earlier one is kept on this machine, and used. */
+  /** All commits and folders of the history of `tip`, without contents of files. Packs that were received before are used again. */
   async loadHistory(
     tip: string,
     since: string | null,
@@ -157,7 +157,7 @@ export class OpenRepository {
       ...{ wants: [tip], haves, withoutBlobs: true, path, onBytes: progress.onBytes },
       bytesMax: this.#limits.historyBytesMax,
       timeoutMs: this.#limits.historyTimeoutMs,
-      signal: this.#time.signal,
+      signal: this.#budget.signal,
     });
     await this.ask({ type: 'open-pack', path }, progress.readings);
     if (haves.length === 0) for (const name of names) await rm(join(this.#kept, name), { force: true });
@@ -205,7 +205,7 @@ export class OpenRepository {
     this.#packs += 1;
     const path = join(this.#folder, `${this.#packs}.pack`);
     const { filesBytesMax: bytesMax, filesTimeoutMs: timeoutMs } = this.#limits;
-    await this.#client.download({ wants, ...how, path, bytesMax, timeoutMs, signal: this.#time.signal });
+    await this.#client.download({ wants, ...how, path, bytesMax, timeoutMs, signal: this.#budget.signal });
     await this.ask({ type: 'open-pack', path });
   }
 }
@@ -232,7 +232,9 @@ function byNumber(a: string, b: string): number {
 }
 
 function noRef(ref: string): CallerError {
-  const what =
-    ref === '' ? 'no branch that a clone would get' : `no branch, tag or commit ${JSON.stringify(ref)}`;
-  return new CallerError('repository_refused', `the repository has ${what}`, { parameter: 'ref' });
+  const message =
+    ref === ''
+      ? 'the repository is empty, or its default branch has no commit: push one, or give the branch to read as ref'
+      : `the repository has no branch, tag or commit ${JSON.stringify(ref)}: check the name, or leave ref out to read the default branch`;
+  return new CallerError('repository_refused', message, { parameter: 'ref' });
 }

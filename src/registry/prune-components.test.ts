@@ -89,8 +89,6 @@ forEachStore((fixture) => {
       store: fixture.store,
       builder: {
         build: async () => built.shift() ?? assert.fail('nothing is to be built'),
-        counts: () => ({ running: 0, waiting: 0, oldestWaitMs: 0 }),
-        close: async () => {},
       },
       runner: {
         describe: async () => ({

@@ -21,11 +21,29 @@ describe('the address of a Git repository', () => {
       'https://example.com/a?b',
       'file://host/a',
     ],
-    ...['https://example.com/a\n', '/srv/a\0b'],
+    ...[
+      'https://example.com/a\n',
+      '/srv/a\0b',
+      'file:///srv/a%2Fb',
+      'file:///srv/a%00b',
+      'file:///srv/a%0Ab',
+    ],
   ])
     test(`is not ${JSON.stringify(text)}`, () => {
       assert.throws(() => readRepositoryUrl(text), { code: 'invalid_parameter', message: /^url: / });
     });
+
+  test('is not shown with a password when it is refused', () => {
+    for (const text of [
+      'https://user:sec/ret@example.com:99999/a',
+      'user:sec/ret@example.com:a',
+      'x:// user:ret@h',
+    ])
+      assert.throws(
+        () => readRepositoryUrl(text),
+        (error: Error) => /^url: /.test(error.message) && !error.message.includes('ret'),
+      );
+  });
 
   test('has a ref by the rules of Git', () => {
     for (const ref of ['', 'main', 'v1.2', 'feature/a-b', 'refs/heads/main', 'a'.repeat(40)])

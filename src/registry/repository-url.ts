@@ -17,12 +17,32 @@ export function readRepositoryUrl(text: string): string {
   if (text.length > urlMax || /\p{Cc}/u.test(text)) throw invalid('found no URL');
   if (isAbsolute(text)) return text.replace(/(?<=.)\/+$/, '');
   const url = URL.parse(text);
-  if (url === null) throw invalid(`found ${JSON.stringify(text.slice(0, 200))}`);
-  if (url.protocol === 'file:' && url.host === '') return fileURLToPath(url).replace(/(?<=.)\/+$/, '');
+  if (url === null) throw invalid(`found ${JSON.stringify(withoutUser(text).slice(0, 200))}`);
+  if (url.protocol === 'file:' && url.host === '') {
+    const path = pathOf(url);
+    if (path === undefined) throw invalid('found a file URL with an encoded slash or control character');
+    return path.replace(/(?<=.)\/+$/, '');
+  }
   if (url.protocol !== 'https:') throw invalid(`found a URL with ${JSON.stringify(url.protocol)}`);
   if (url.username !== '' || url.password !== '') throw invalid('found a user name or password in it');
   if (url.search !== '' || url.hash !== '') throw invalid('found a query or a fragment in it');
   return url.href.replace(/\/+$/, '');
+}
+
+/** What stands before the last `@` may be a password. */
+function withoutUser(text: string): string {
+  const end = text.lastIndexOf('@');
+  return end === -1 ? text : `…${text.slice(end)}`;
+}
+
+/** Undefined for a file URL that names no path. */
+function pathOf(url: URL): string | undefined {
+  try {
+    const path = fileURLToPath(url);
+    return /\p{Cc}/u.test(path) ? undefined : path;
+  } catch {
+    return undefined;
+  }
 }
 
 /** A branch, a tag or a commit, by the rules of Git for names. Throws CallerError. */
@@ -57,7 +77,8 @@ export async function cloneFolder(path: string): Promise<string> {
   // A folder `.git` that is a link to somewhere else is not that of this clone.
   if (folder !== root && folder !== inside) throw refused('has a link in the place of its folder .git');
   const objects = await stat(join(folder, 'objects')).catch(() => null);
-  if (objects?.isDirectory() !== true) throw refused('is no clone of a Git repository');
+  if (objects?.isDirectory() !== true)
+    throw refused('is no clone of a Git repository: give the folder that git clone made');
   return folder;
 }
 

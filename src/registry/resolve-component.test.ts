@@ -19,8 +19,6 @@ forEachStore((fixture) => {
           files: [],
           warnings: [],
         }),
-        counts: () => ({ running: 0, waiting: 0, oldestWaitMs: 0 }),
-        close: () => Promise.resolve(),
       },
       runner: {
         describe: async () => ({

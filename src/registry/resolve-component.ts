@@ -18,6 +18,7 @@ import type { Runner } from '#runner/runner.ts';
 import type { Store } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
 import type { RegistryComponentTable } from '#storage/tables/registry-tables.ts';
+import { isComponentUrl, requireComponentUrl } from './check-component-url.ts';
 import { compareVersions, newestOf } from './component-versions.ts';
 import { type BuildWay, buildAndEvaluate, shapeFrom } from './evaluated-component.ts';
 import type { LocalRegistry } from './local-registry.ts';
@@ -57,7 +58,7 @@ const codeBytesMax = 2 * 1024 * 1024;
  */
 export class ComponentResolver {
   readonly #store: Store;
-  readonly #builder: ComponentBuilder;
+  readonly #builder: Pick<ComponentBuilder, 'build'>;
   readonly #runner: Pick<Runner, 'describe'>;
   readonly #registry: LocalRegistry;
   readonly #repositories: Pick<RepositoryFiles, 'use'>;
@@ -67,7 +68,7 @@ export class ComponentResolver {
 
   constructor(options: {
     store: Store;
-    builder: ComponentBuilder;
+    builder: Pick<ComponentBuilder, 'build'>;
     runner: Pick<Runner, 'describe'>;
     registry: LocalRegistry;
     repositories: Pick<RepositoryFiles, 'use'>;
@@ -105,7 +106,7 @@ export class ComponentResolver {
     return component;
   }
 
-  /** A use is on record before the component is answered: what uses it may be stored hours later. False: it has gone. */
+  /** Records the use before the component is answered, so that it is not pruned: what uses it may be stored hours later. False: it is gone. */
   #use(component: ComponentTable, options: { saves?: boolean } = {}): Promise<boolean> {
     return recordUse(this.#store, component, { nowMs: this.#clock.now(), ...options });
   }
@@ -130,23 +131,19 @@ export class ComponentResolver {
     return component;
   }
 
-  /** Most keys are those of packages, which an admin adds. */
   async #unknownKey(key: string): Promise<CallerError> {
     const nearest = nearestName(await this.#registry.keys(), key);
-    const hint =
-      nearest === undefined
-        ? `a package may have it: millrace registry add @pipedream/${key.split('-')[0] ?? ''}`
-        : `did you mean ${JSON.stringify(nearest)}?`;
-    return noComponent(key, `: ${hint}`);
+    const hint = nearest === undefined ? elsewhere(key) : `: did you mean ${JSON.stringify(nearest)}?`;
+    return noComponent(key, hint);
   }
 
   /**
-   * A component as a step of a workflow names it: saved id, URL, key, or `key@version`. A version of the registry that
-   * newer ones have followed is still found where it was used before. Throws as `resolve` does.
+   * A component as a step of a workflow names it: saved id, URL, key, or `key@version`. A version that a newer one has
+   * replaced is still found for those who used it. Throws as `resolve` does.
    */
   async resolveText(text: string, owner: ComponentOwner): Promise<ComponentTable> {
     if (text.startsWith('sc_')) return this.#useSaved(text, owner);
-    if (/^https?:\/\//i.test(text)) return this.resolve({ component_url: text }, owner);
+    if (isComponentUrl(text)) return this.resolve({ component_url: text }, owner);
     return text.lastIndexOf('@') > 0 ? this.#findVersion(text, owner) : this.resolve({ key: text }, owner);
   }
 
@@ -228,7 +225,7 @@ export class ComponentResolver {
   async #versionsOf(key: string, owners: readonly string[]): Promise<string[]> {
     const packaged = await findPackagedKey(this.#store.read, key);
     const shipped = await this.#registry.find(key);
-    // Nothing is built for a message, but of what ships.
+    // Nothing is built for an error message, except what ships with the service.
     const other =
       shipped === undefined
         ? await findComponentByKey(this.#store.read, key, owners)
@@ -253,15 +250,7 @@ export class ComponentResolver {
   }
 
   async #saveUrl(url: string, owner: ComponentOwner): Promise<ComponentTable> {
-    if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
-      throw new CallerError(
-        'invalid_parameter',
-        `component_url: expected an http or https URL, found ${JSON.stringify(url.slice(0, 200))}`,
-        {
-          parameter: 'component_url',
-        },
-      );
-    }
+    requireComponentUrl(url);
     return this.#saveSource({ kind: 'url', url }, url, owner, 'component_url');
   }
 
@@ -337,6 +326,26 @@ export class ComponentResolver {
 
 function noComponent(id: string, hint = ''): CallerError {
   return new CallerError('not_found', `there is no component ${JSON.stringify(id)}${hint}`, { id });
+}
+
+/** What ids of other objects begin with. */
+const otherIds: Readonly<Record<string, string>> = {
+  dc: 'a source',
+  p: 'a workflow',
+  wh: 'a webhook',
+  apn: 'an account',
+};
+
+/**
+ * Where to look for a key that the registry does not have. Most keys begin with the name of their app, whose components may be in a
+ * package. Nothing here knows whether there is such a package, so none is named.
+ */
+function elsewhere(key: string): string {
+  const [, prefix = ''] = /^([a-z]+)_[A-Za-z0-9]{12}$/.exec(key) ?? [];
+  if (Object.hasOwn(otherIds, prefix)) return `: it is the id of ${otherIds[prefix]}`;
+  const app = /^([a-z0-9_]+)-./.exec(key)?.[1]?.replaceAll('_', ' ');
+  if (app === undefined) return '';
+  return `: the registry does not have it. If npm has a package for the app (npm search pipedream ${app}), an admin of the instance adds it: millrace registry add PACKAGE`;
 }
 
 interface KnownComponent {

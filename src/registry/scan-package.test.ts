@@ -52,6 +52,7 @@ test('each file that is no component though it should be one is reported with th
     'actions/computed/computed.mjs': 'export default { key: process.env.KEY, type: "action" }',
     'actions/empty/empty.mjs': 'console.log(1)',
     'actions/other/other.mjs': code('demo-other', 'widget'),
+    'actions/proto/proto.mjs': code('__proto__', 'action'),
     'actions/slash/slash.mjs': code('demo/x', 'action'),
   });
   assert.deepEqual(
@@ -66,6 +67,7 @@ test('each file that is no component though it should be one is reported with th
       ['computed', 'no key could be read'],
       ['empty', 'the file exports no object that could be read as a component'],
       ['other', 'the type "widget" is neither "source" nor "action"'],
+      ['proto', 'the key "__proto__" cannot be used'],
       ['slash', 'the key "demo/x" cannot be used'],
     ],
   );
@@ -100,7 +102,11 @@ test('a text that ends the parser is left out alone', async () => {
     ),
   });
   assert.equal(components.length, 4);
-  assert.deepEqual(problems, [
-    { path: 'actions/a/a.mjs', message: 'the file does not parse: it is nested too deeply' },
-  ]);
+  assert.equal(problems.length, 1);
+  assert.equal(problems[0]?.path, 'actions/a/a.mjs');
+  // On a busy machine the time is up before the stack is.
+  assert.match(
+    problems[0]?.message ?? '',
+    /^the file does not parse: it (is nested too deeply|takes longer than 20 seconds to read)$/,
+  );
 });

@@ -41,10 +41,12 @@ const kinds = { source: 'sources', action: 'actions' } as const;
 /**
  * Finds the components of a package by where files are and what they say: files below `actions` and `sources` (not below
  * `common`), and any other that names both a key and a type. Nothing is evaluated. The first file with a key has it.
+ * It is the turn of `ownerId`; absent: of the instance.
  */
 export async function scanPackage(
   files: readonly PackageFile[],
   fetcher: Pick<PackageFetcher, 'scan'>,
+  ownerId?: string,
 ): Promise<ScannedPackage> {
   const problems: FileProblem[] = [];
   const candidates = files.filter((file) => {
@@ -54,7 +56,7 @@ export async function scanPackage(
     return false;
   });
   candidates.sort((a, b) => (a.path < b.path ? -1 : 1));
-  const readings = await fetcher.scan(candidates);
+  const readings = await fetcher.scan(candidates, ownerId);
   const slugs = new Map<string, string>();
   for (const [index, { path }] of candidates.entries()) {
     const { head } = readings[index] ?? {};
@@ -156,8 +158,9 @@ function shownText(text: string, max: number): string {
   return text.replaceAll('\0', '').slice(0, max).toWellFormed();
 }
 
-/** What an address of the API and `key@version` can hold. */
+/** What an address of the API and `key@version` can hold. Names that every object has are none: programs keep components in objects by key. */
 function isKey(key: string): boolean {
+  if (key in Object.prototype) return false;
   return key.length <= keyBytesMax && /^[\w.~-]+$/.test(key) && !key.startsWith('sc_') && !/^\.+$/.test(key);
 }
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdir, readdir, rm, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
 import { PackageFetcher } from '#components/package-fetcher.ts';
@@ -12,7 +12,7 @@ import { forEachStore } from '../../test/support/stores.ts';
 import { createTempFolder } from '../../test/support/temp-folder.ts';
 import { insertWanted } from './manage-repositories.ts';
 import { findRepository, findRepositoryVersions, listHeadVersions } from './repository-store.ts';
-import { type UpdateOptions, updateRepository } from './update-repository.ts';
+import { markFailing, type UpdateOptions, updateRepository } from './update-repository.ts';
 
 const action = (key: string, version: string, more = '') =>
   `export default { key: "${key}", name: "Name of ${key}", type: "action", version: "${version}", ${more} run() {} };\n`;
@@ -102,6 +102,7 @@ forEachStore((fixture) => {
         });
         const asked = it.server.requests.map(({ body }) => body).join('');
         if (way !== 'a clone') assert.match(asked, new RegExp(`have ${row.commit_id}`));
+        assert.equal(asked.includes('filter blob:none'), way === 'a server that leaves out files');
       });
     }
 
@@ -138,6 +139,9 @@ forEachStore((fixture) => {
         '0.0.1': [first, file, 0],
         '0.0.3': [other, file, 1],
       });
+      const rows = fixture.store.read.selectFrom('registry_versions').select('version');
+      const stored = await rows.where('repository_id', '=', id).execute();
+      assert.equal(stored.length, 2, 'nothing of the index before is left');
     });
 
     test('a branch, a tag and a commit are refs; an unknown one is reported, and the index stays', async () => {
@@ -223,7 +227,7 @@ forEachStore((fixture) => {
       await repository.git('update-ref', 'refs/heads/main', commit);
       const row = await it.update(await it.add(it.server.urlOf('components.git')));
       assert.deepEqual([row.state, row.error_code], ['failing', 'repository_refused']);
-      assert.match(row.error ?? '', /changes more than 2000000 files/);
+      assert.match(row.error ?? '', /takes more than 2000000 entries of folders/);
     });
 
     test('what a server sends is checked: damaged packs, other objects, errors, pages, and too much of it', async () => {
@@ -256,12 +260,17 @@ forEachStore((fixture) => {
         [behind, 200, /damaged/],
         [claims, 200, /larger than 128 MB/],
         [packOf(Buffer.from('no pack at all, but long enough')), 200, /damaged/],
-        [frame('ERR access denied\x1b[31m\n'), 200, /the server says: access denied \[31m/],
-        ['<!doctype html>', 200, /does not speak the protocol/],
+        [
+          frame('ERR access denied\x1b[31m\n'),
+          200,
+          /the server ended the request with "access denied \[31m": check the URL and the ref; .* clone it/,
+        ],
+        ['<!doctype html>', 200, /does not speak the protocol of Git: give the URL that git clone takes/],
         ['00', 200, /ended early/],
-        ['', 200, /sent nothing/],
-        ['', 302, /answers 302/],
-        ['', 503, /answers 503/, 'repository_unreachable'],
+        ['', 200, /sent nothing: try again, or clone it/],
+        ['', 302, /answers 302: give the URL/],
+        ['', 404, /answers 404: no public repository has this URL\. Check it; .* clone it on the machine/],
+        ['', 503, /answers 503: try again later/, 'repository_unreachable'],
       ];
       for (const [answer, status, reason, code = 'repository_refused'] of answers) {
         let posts = 0;
@@ -282,9 +291,17 @@ forEachStore((fixture) => {
         return true;
       };
       assert.match((await it.update(id)).error ?? '', /does not speak version 2/);
+      it.server.intercept = (path, respond) => {
+        if (path.includes('/info/refs')) respond(302, '', { location: '/page' });
+        else if (path === '/page') respond(200, '000eversion 2\n0000');
+        return true;
+      };
+      assert.match((await it.update(id)).error ?? '', /redirects to something else/);
+      await markFailing(it.options, id, { reason: 'it says \0 a lot', code: 'repository_refused' });
+      assert.equal((await findRepository(fixture.store.read, id))?.error, 'it says  a lot');
       it.server.intercept = () => false;
       it.options.repository.limits = { historyBytesMax: 100 };
-      assert.match((await it.update(id)).error ?? '', /larger than/);
+      assert.match((await it.update(id)).error ?? '', /larger than 100 bytes: clone it on the machine/);
       it.options.repository.limits = {};
       assert.equal((await it.update(id)).state, 'ready');
     });
@@ -352,7 +369,18 @@ forEachStore((fixture) => {
       await mkdir(at('stolen'));
       await symlink(join(repository.path, '.git'), join(at('stolen'), '.git'));
       await mkdir(at('nothing'));
+      for (const name of ['outside', 'sha256', 'reftable'])
+        await repository.git('clone', '-q', repository.path, at(name));
+      await rename(join(at('outside'), '.git/objects'), at('objects'));
+      await symlink(at('objects'), join(at('outside'), '.git/objects'));
+      const set = (name: string, ...setting: string[]) =>
+        repository.git('config', '--file', join(at(name), '.git/config'), ...setting);
+      await set('sha256', 'extensions.objectformat', 'sha256');
+      await set('reftable', 'extensions.refstorage', 'reftable');
       for (const [name, reason] of [
+        ['outside', /has no commit/],
+        ['sha256', /uses SHA-256 object names/],
+        ['reftable', /keeps its refs as reftable/],
         ['shared', /borrows objects/],
         ['worktree', /is a worktree/],
         ['stolen', /link in the place of its folder/],

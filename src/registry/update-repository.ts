@@ -174,7 +174,10 @@ async function index(
         const isText = content !== undefined && content.encoding === undefined;
         return isText ? [{ path: pathOf.get(blob) ?? blob, text: content.text, blob }] : [];
       });
-      const found = await fetcher.scan(files.map(({ path, text }) => ({ path, text })));
+      const found = await fetcher.scan(
+        files.map(({ path, text }) => ({ path, text })),
+        row.user_id ?? undefined,
+      );
       for (const [place, reading] of found.entries()) heads.set(files[place]?.blob ?? '', reading);
     }
 

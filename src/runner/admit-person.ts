@@ -15,7 +15,7 @@ export function admitPerson({ setting, stats: { level, notKernel } }: SandboxSta
   if (setting !== 'auto' || level === 'kernel') return;
   throw new CallerError(
     'sandbox_required',
-    `the kernel level of the sandbox does not work here (${notKernel ?? 'unknown reason'}), and without it code of one person can reach what belongs to another: install bubblewrap and restart the service, or set MILLRACE_SANDBOX=seat-belt where everybody who deploys code is trusted with everything`,
+    `the kernel level of the sandbox does not work here (${notKernel ?? 'unknown reason'}), and without it code of one person can reach what belongs to another: install bubblewrap and restart the service, or set MILLRACE_SANDBOX=seat-belt where all users who deploy code are trusted with everything`,
     { level },
   );
 }

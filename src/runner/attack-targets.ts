@@ -4,6 +4,7 @@ import { chmodSync, rmSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import type { AttackTargets } from './protocol.ts';
+import { processStart } from './sandbox/process-start.ts';
 
 /** Targets of the self-test's attacks outside the sandbox: a file in `folder`, this process, and a listening server. */
 export async function makeAttackTargets(
@@ -18,7 +19,7 @@ export async function makeAttackTargets(
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   return {
-    ...{ servicePid: process.pid, canary, secret },
+    ...{ servicePid: process.pid, serviceStart: processStart(process.pid), canary, secret },
     port: (server.address() as AddressInfo).port,
     async [Symbol.asyncDispose]() {
       rmSync(canary, { force: true });

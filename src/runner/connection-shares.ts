@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** The part of the service's descriptors that connections of user code may take. The rest is for requests, deliveries and the store. */
+/** The part of the service's descriptors that connections of user code may take, and the part for live streams. The rest is for requests, deliveries and the store. */
 const partOfDescriptors = 1 / 2;
 /** The number of descriptors that is assumed where the system does not report it. */
 const descriptorsAssumed = 1024;
@@ -9,7 +9,7 @@ const guaranteedPart = 1 / 4;
 const partForNewcomers = 1 / 4;
 
 /**
- * The number of connections of user code that each owner may have open through the service. While only one owner is active, it may have three
+ * The number of connections of one kind (of user code, or live streams) that each owner may have open through the service. While only one owner is active, it may have three
  * quarters of all, so that code which opens connections without end leaves descriptors to others.
  */
 export class ConnectionShares {
@@ -38,6 +38,11 @@ export class ConnectionShares {
     if (own > 0) this.#open.set(ownerId, own);
     else this.#open.delete(ownerId);
     this.#all -= 1;
+  }
+
+  /** The number of connections of all owners. */
+  get count(): number {
+    return this.#all;
   }
 
   /** The number of connections that an owner has open. */

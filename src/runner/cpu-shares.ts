@@ -9,7 +9,7 @@ export interface CpuLook<P> {
 }
 
 /** Niceness of processes of user code, and of processes that keep cores busy for an owner beyond its share. */
-export const niceness = { usual: 10, greedy: 19 };
+export const niceness = { usual: 5, greedy: 19 };
 
 /** An owner may use half of the cores, at least one. When it uses more than `nearlyPart` of that, its busy processes get a lower priority. */
 const sharePart = 1 / 2;

@@ -1,4 +1,5 @@
 /** Checks of the fields in frames from a process, which user code may have forged. */
+import { isDeeperThan } from '#lib/json-depth.ts';
 import { ProtocolError } from './protocol.ts';
 
 /** A component exceeded a limit by writing frames itself, which bypasses the checks inside the process. */
@@ -8,6 +9,12 @@ export class CapPassedError extends Error {
 
 /** More than the harness ever sends, so only forged metadata is longer. */
 const metadataCharactersMax = 8192;
+/**
+ * Levels of a value. The harness cuts values at 1,000 levels, so only forged ones have more. To parse brackets alone takes fifty times as long
+ * as other text of the same size; shorter texts cost too little to look at each character first.
+ */
+const depthMax = 2000;
+const checkedForDepthFrom = 32 * 1024;
 /** Latest time a Date can hold. */
 const epochMsMax = 8.64e15;
 
@@ -39,6 +46,8 @@ export function jsonObject(text: string): Record<string, unknown> {
 }
 
 function parsed(text: string): unknown {
+  if (text.length >= checkedForDepthFrom && isDeeperThan(text, depthMax))
+    throw new ProtocolError(`a value has more than ${depthMax} levels`);
   try {
     return JSON.parse(text);
   } catch {

@@ -26,6 +26,7 @@ export interface Resident {
 export class Home {
   readonly key: string;
   readonly ownerId: string;
+  readonly trustDomain: string;
   readonly isShared: boolean;
   /** Epoch ms. */
   readonly startedAtMs: number;
@@ -41,9 +42,10 @@ export class Home {
   readonly #leaving = new Set<Resident>();
   #names = 0;
 
-  constructor(own: { key: string; ownerId: string; isShared: boolean; startedAtMs: number }) {
+  constructor(own: Pick<Home, 'key' | 'ownerId' | 'trustDomain' | 'isShared' | 'startedAtMs'>) {
     this.key = own.key;
     this.ownerId = own.ownerId;
+    this.trustDomain = own.trustDomain;
     this.isShared = own.isShared;
     this.startedAtMs = own.startedAtMs;
   }

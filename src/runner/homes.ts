@@ -115,8 +115,8 @@ export class Homes {
   }
 
   #open(key: string, request: CallRequest, isShared: boolean): Home {
-    const { ownerId } = request;
-    const home = new Home({ key, ownerId, isShared, startedAtMs: this.#options.clock.now() });
+    const { ownerId, trustDomain = ownerId } = request;
+    const home = new Home({ key, ownerId, trustDomain, isShared, startedAtMs: this.#options.clock.now() });
     this.#all.add(home);
     this.#taking.set(key, [...(this.#taking.get(key) ?? []), home]);
     home.starting = this.#start(home, request).then(
@@ -184,8 +184,9 @@ export class Homes {
   #setApartStray(home: Home, deploymentId: string, reason: string): void {
     const revision = home.revisionOf(deploymentId);
     if (!home.isShared || revision === undefined) return;
-    const { ownerId } = home;
-    this.#setApart.addStray({ deploymentId, ownerId, revision }, { reason, atMs: this.#options.clock.now() });
+    const { ownerId, trustDomain } = home;
+    const code = { deploymentId, ownerId, trustDomain, revision };
+    this.#setApart.addStray(code, { reason, atMs: this.#options.clock.now() });
     this.#tellSetApart({ deploymentId, ownerId }, reason);
   }
 
@@ -219,12 +220,14 @@ export class Homes {
   describe(): { processes: RunnerProcess[]; setApart: SetApartDeployment[] } {
     const processes: RunnerProcess[] = [];
     for (const home of this.#all) {
-      const { process, ownerId, isShared, startedAtMs, deploymentIds } = home;
+      const { process, ownerId, trustDomain, isShared, startedAtMs, deploymentIds } = home;
       if (process === undefined) continue;
       const { pid, callsInFlight: calls } = process;
       const memoryBytes = pid === undefined ? undefined : processMemory(pid)?.residentBytes;
       const state = this.#stateOf(home);
-      processes.push({ pid, ownerId, isShared, state, deploymentIds, calls, memoryBytes, startedAtMs });
+      const lastBlame = this.#setApart.lastBlameOf(trustDomain);
+      const place = { pid, ownerId, trustDomain, lastBlame, isShared };
+      processes.push({ ...place, state, deploymentIds, calls, memoryBytes, startedAtMs });
     }
     return { processes, setApart: this.#setApart.list() };
   }

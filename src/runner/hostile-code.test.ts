@@ -12,7 +12,9 @@ import {
   startRunnerFixture,
 } from '../../test/support/runner-fixture.ts';
 import { levelOfTests } from '../../test/support/sandbox-level.ts';
+import { sessionNicenessOf } from '../../test/support/session-niceness.ts';
 import type { CallOutcome } from './call-outcome.ts';
+import { niceness } from './cpu-shares.ts';
 import { processCpuMs } from './process-memory.ts';
 import { defaultRunnerLimits } from './runner-limits.ts';
 
@@ -418,6 +420,17 @@ test('at the kernel level no file, process or environment of the machine is visi
     root.filter((name) => !name.startsWith('lib') && name !== 'usr'),
     ['bin', 'dev', 'proc', 'program.cjs', 'tmp'],
   );
+});
+
+test('at the kernel level code finds its own priority, and cannot write it', {
+  skip: !isKernel && 'kernel level only',
+}, async () => {
+  const seen = await evaluate(`const fs = require('fs'); const tell = (path) => fs.readFileSync(path, 'utf8');
+    return { own: require('os').getPriority(), session: tell('/proc/self/autogroup'), mount: tell('/proc/self/mounts').match(/^\\S+ \\/proc proc (r.)/m)[1] };`);
+  const { own, session, mount } = resultOf(seen) as Record<string, unknown>;
+  assert.deepEqual({ own, mount }, { own: niceness.usual, mount: 'ro' });
+  if (sessionNicenessOf(process.pid) !== undefined)
+    assert.ok(String(session).endsWith(` nice ${niceness.usual}\n`));
 });
 
 test('the environment is empty, and only the granted descriptors are open', async () => {

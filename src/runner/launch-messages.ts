@@ -8,6 +8,10 @@ export interface LaunchRequest {
   env: Readonly<Record<string, string>>;
   /** User and group ID of the process. Absent: those of the service. */
   uid?: number;
+  /** Niceness of the process and of its session from its start. */
+  niceness: number;
+  /** `cgroup.procs` of the control group that the process joins. */
+  groupFile?: string;
   /** A file that the process finds open, as the descriptor after those of `launchedStreams`. */
   openFile?: string;
 }

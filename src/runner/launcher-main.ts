@@ -5,9 +5,10 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, openSync, rmSync } from 'node:fs';
+import { closeSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { dirname } from 'node:path';
+import { tryCpuPriority } from './cpu-priority.ts';
 import {
   type FromLauncher,
   type LaunchRequest,
@@ -66,7 +67,7 @@ async function introduce(stream: Socket | undefined, key: string): Promise<void>
 }
 
 function start(id: number, request: LaunchRequest, streams: readonly Socket[]): void {
-  const { command, args, cwd, env, uid, openFile } = request;
+  const { command, args, cwd, env, uid, niceness, groupFile, openFile } = request;
   // The file is opened for each process, because descriptors that are copies of each other share the position in it.
   const file = openFile === undefined ? undefined : openSync(openFile, 'r');
   let child: ChildProcess;
@@ -86,6 +87,9 @@ function start(id: number, request: LaunchRequest, streams: readonly Socket[]): 
     child.once('error', ({ message }) => tell({ id, error: message }));
     return;
   }
+  // Before it starts others, which inherit it. The service sets it again when the process is ready.
+  tryCpuPriority(pid, niceness);
+  if (groupFile !== undefined) join(groupFile, pid);
   child.on('error', () => undefined);
   running.set(id, child);
   child.once('exit', (code, signal) => {
@@ -93,6 +97,15 @@ function start(id: number, request: LaunchRequest, streams: readonly Socket[]): 
     tell({ id, end: { code, signal } });
   });
   tell({ id, pid });
+}
+
+/** Before the process starts others, which are in the group of their parent. The service repeats it when the process is ready. */
+function join(groupFile: string, pid: number): void {
+  try {
+    writeFileSync(groupFile, String(pid));
+  } catch {
+    // It has ended, or the group has been removed.
+  }
 }
 
 /** Kills a child with its group. Until the child is reaped, no other process gets its pid or group. */

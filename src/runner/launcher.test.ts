@@ -9,15 +9,16 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Logger, silentLogger } from '#lib/logger.ts';
 import { kernelSkip } from '../../test/support/sandbox-level.ts';
+import { sessionNicenessOf } from '../../test/support/session-niceness.ts';
 import { createTempFolder } from '../../test/support/temp-folder.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
-import { findKernelPrograms } from './kernel-command.ts';
+import { findKernelPrograms } from './bubblewrap-command.ts';
 import { Launcher } from './launcher.ts';
-import { startTimeOf } from './sandbox-folders.ts';
+import { startTimeOf } from './runner-folders.ts';
 import { buildSandboxProgram } from './sandbox-program.ts';
 import { type SpawnedSandbox, spawnSandbox } from './spawn-sandbox.ts';
 
-const usual = { cwd: '/', env: { TZ: 'UTC' } };
+const usual = { cwd: '/', env: { TZ: 'UTC' }, niceness: 7 };
 const shell = (script: string) => ({ ...usual, command: '/bin/sh', args: ['-c', script] });
 
 async function withLauncher(
@@ -80,6 +81,15 @@ test('its descriptors block, as code that reads and writes without a callback re
     ]);
   }));
 
+test('a process has its low priority before it does anything, and its session has it too', () =>
+  withLauncher(async (launcher) => {
+    const { pid, streams } = await launcher.launch(shell('read line <&3; exec cat /proc/$$/stat'));
+    const session = sessionNicenessOf(pid);
+    streams.rpc.write('a line\n');
+    assert.equal((await textOf(streams.stdout)).split(') ')[1]?.split(' ')[16], '7');
+    if (session !== undefined) assert.equal(session, 7);
+  }));
+
 test('a failed start is reported', () =>
   withLauncher(async (launcher) => {
     await assert.rejects(launcher.launch({ ...usual, command: '/no/such/program', args: [] }), /ENOENT/);
@@ -122,6 +132,24 @@ test('when the launcher dies, its processes are ended, this is logged, and the n
   );
 });
 
+test('a process that the launcher did not live to report has its streams closed, which ends it', async () => {
+  await withLauncher(async (launcher, folder) => {
+    let unreported = 0;
+    // It is a race: the launcher may still report the process, and the streams may have been accepted before.
+    for (let n = 0; n < 60 && unreported < 6; n += 1) {
+      const file = join(folder, `pid-${n}`);
+      const script = `echo $$ > ${file}; kill -9 $PPID; cat <&3`;
+      const launched = await launcher.launch(shell(script)).catch(() => undefined);
+      if (launched === undefined) unreported += 1;
+      // The end of the launcher is known.
+      else await launched.ended;
+      const pid = Number(readFileSync(file, 'latin1'));
+      await waitFor(() => startTimeOf(pid) === undefined, { what: 'the end of the process' });
+    }
+    assert.ok(unreported > 0);
+  });
+});
+
 test('when a cleaner removes the folder of the streams, the next launch has another one', () =>
   withLauncher(async (launcher, folder) => {
     await (await launcher.launch(shell('exit 0'))).ended;
@@ -148,7 +176,7 @@ test('a service that is killed leaves neither the processes that it started nor 
   const script = `import { Launcher } from ${JSON.stringify(new URL('launcher.ts', import.meta.url).href)};
     import { silentLogger } from ${JSON.stringify(new URL('../lib/logger.ts', import.meta.url).href)};
     const launcher = await Launcher.create({ programs: process.argv[1], streams: process.argv[1], logger: silentLogger });
-    const { pid } = await launcher.launch({ command: '/bin/sleep', args: ['600'], cwd: '/', env: {} });
+    const { pid } = await launcher.launch({ command: '/bin/sleep', args: ['600'], cwd: '/', env: {}, niceness: 0 });
     console.log(launcher.pid + ' ' + pid);`;
   const env = { ...process.env, TMPDIR: folder.path };
   const service = spawn(process.execPath, ['--input-type=module', '-e', script, folder.path], {

@@ -12,13 +12,19 @@ import {
   streamKeyBytes,
   type ToLauncher,
 } from './launch-messages.ts';
-import { ensureProgram } from './program-file.ts';
+import { type ChildProgram, ensureProgram } from './program-file.ts';
 import { StreamDoor } from './stream-door.ts';
 
 /** Maximum characters of the launcher's stderr that are logged when it ends unexpectedly. */
 const stderrMax = 1000;
 /** The streams of a process connect before it starts. If they are missing after this time, the service has no descriptors left. */
 const streamsMs = 3000;
+
+export const launcherProgram: ChildProgram = {
+  name: 'launcher',
+  entry: 'src/runner/launcher-main.ts',
+  files: ['src/runner/launcher-main.ts', 'src/runner/launch-messages.ts', 'src/runner/cpu-priority.ts'],
+};
 
 /** A process that the launcher has started. */
 export interface Launched {
@@ -58,9 +64,7 @@ export class Launcher {
 
   /** `programs` is the folder of the program, which is created there when it is missing; `streams` that of the socket for streams. */
   static async create(options: { programs: string; streams: string; logger: Logger }): Promise<Launcher> {
-    const files = ['src/runner/launcher-main.ts', 'src/runner/launch-messages.ts'];
-    const entry = 'src/runner/launcher-main.ts';
-    const program = await ensureProgram(options.programs, { name: 'launcher', entry, files });
+    const program = await ensureProgram(options.programs, launcherProgram);
     const launcher = new Launcher(program, new StreamDoor(options.streams), options.logger);
     launcher.#running();
     return launcher;
@@ -195,7 +199,10 @@ export class Launcher {
     started.reject(new Error(reason));
   }
 
-  /** Ends a launch after the end of the launcher, which can no longer report how its process ends. */
+  /**
+   * Ends a launch after the end of the launcher, which can no longer report how its process ends. When the launcher ended before it
+   * reported the process, nothing has its pid: the program ends because its streams are closed, and no user code is in it yet.
+   */
   #lose(id: number, launch: Launch, reason: string): void {
     if (launch.pid !== undefined) killGroup(launch.pid);
     launch.ended.resolve({ code: null, signal: null });

@@ -1,8 +1,9 @@
 import { CallerError, toError } from '#lib/errors.ts';
 import type { CallOutcome } from './call-outcome.ts';
+import type { LoadableBundle } from './encode-load.ts';
 import { PackageFileLists } from './package-file-server.ts';
 import { serviceError } from './process-end.ts';
-import type { ProcessNeeds } from './process-pool.ts';
+import type { ProcessNeeds } from './process-starter.ts';
 import type {
   Bundle,
   BundlePackages,
@@ -12,7 +13,7 @@ import type {
   PackageSource,
 } from './runner.ts';
 import { ended } from './runner-outcomes.ts';
-import type { LoadableBundle, SandboxProcess } from './sandbox-process.ts';
+import type { SandboxProcess } from './sandbox-process.ts';
 
 /** The code of a request, whose own packages are ready, and the needs of its process. */
 export interface ReadyCode {

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { startTimeOf } from './sandbox-folders.ts';
+import { startTimeOf } from './runner-folders.ts';
 
 /** Maximum time between two checks for the end of a namespace. */
 const lookAgainMs = 50;

@@ -1,5 +1,5 @@
-import type { SandboxGrant } from './confinement.ts';
 import { resourceLimits } from './resource-limits.ts';
+import type { SandboxGrant } from './sandbox-grant.ts';
 
 /**
  * Program and arguments that start the sandboxed process under Node's permission model.

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { hostname } from 'node:os';
 import { after, before, test } from 'node:test';
 import { AddressPolicy } from '#egress/address-policy.ts';
 import { type RunnerFixture, resultOf, startRunnerFixture } from '../../test/support/runner-fixture.ts';
@@ -68,6 +69,25 @@ test('a refused connection is reported to the call that opened it, not to others
   assert.deepEqual(told, ['asks']);
   await run('alone', { leaves: true });
   assert.deepEqual(told, ['asks', 'alone']);
+});
+
+test('look-ups of an owner beyond its share wait for their turn', async () => {
+  const lookups = (count: number) => `module.exports = { async run() {
+    const { lookup } = require('dns/promises');
+    const name = ${JSON.stringify(hostname())};
+    return (await Promise.allSettled(Array.from({ length: ${count} }, () => lookup(name)))).length;
+  } };`;
+  const delayed = () => open.runner.stats().shares.lookups.delayed;
+  assert.equal(
+    resultOf(await open.call(lookups(64), { ownerId: 'u_modest', deploymentId: 'dc_modest' })),
+    64,
+  );
+  assert.equal(delayed(), 0);
+  assert.equal(
+    resultOf(await open.call(lookups(500), { ownerId: 'u_greedy', deploymentId: 'dc_greedy' })),
+    500,
+  );
+  assert.ok(delayed() > 0);
 });
 
 test('an owner whose processes open connections without end leaves some to others, and gets the reason', async () => {

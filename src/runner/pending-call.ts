@@ -54,9 +54,9 @@ export function answerAtEnd(pending: PendingCall, end: ProcessEnd): CallAnswer {
     return outcome;
   }
   let status = statusOfEnd(end.reason);
-  const nobodyKnown = end.culprit === undefined && !end.isStray && end.shared && isBlame(status);
+  const isCulpritUnknown = end.culprit === undefined && !end.isStray && end.shared && isBlame(status);
   // The bundle may not be to blame, so it is evaluated again in another process.
-  if (pending.isLoad && nobodyKnown) return notStarted;
+  if (pending.isLoad && isCulpritUnknown) return notStarted;
   const unstarted = pending.unstartedTicks !== undefined;
   if (unstarted && end.reason !== 'protocol' && (isBlame(status) || end.reason === 'cancelled'))
     return notStarted;
@@ -68,7 +68,7 @@ export function answerAtEnd(pending: PendingCall, end: ProcessEnd): CallAnswer {
     return record.end('cancelled', error, durationMs);
   }
   const outcome = record.end(status, serviceError(end.detail, end.reason ?? 'exited'), durationMs);
-  if (nobodyKnown) outcome.shared = true;
+  if (isCulpritUnknown) outcome.shared = true;
   return outcome;
 }
 

@@ -36,6 +36,15 @@ export function processTreeCpuMs(pid: number): number | undefined {
   return ms;
 }
 
+/** Resident memory in bytes of a process with all its descendants; undefined where there is no /proc or no such process. */
+export function processTreeMemory(pid: number): number | undefined {
+  const own = processMemory(pid);
+  if (own === undefined) return undefined;
+  let bytes = own.residentBytes;
+  for (const child of childrenOf(pid)) bytes += processTreeMemory(child) ?? 0;
+  return bytes;
+}
+
 /** The fields of /proc/PID/stat after the name. */
 function statFields(pid: number): string[] | undefined {
   try {

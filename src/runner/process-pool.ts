@@ -1,49 +1,22 @@
-import type { AddressPolicy } from '#egress/address-policy.ts';
-import type { EgressDoor } from '#egress/egress-door.ts';
 import type { ConnectionShare } from '#egress/egress-relay.ts';
-import { toError } from '#lib/errors.ts';
-import type { Logger } from '#lib/logger.ts';
-import type { Confinement } from './confinement.ts';
+import { type ShareCounts, ShareRecords, type ShareResource } from '#metering/share-records.ts';
 import { ConnectionShares } from './connection-shares.ts';
-import type { Launcher } from './launcher.ts';
+import { LookupShares } from './lookup-shares.ts';
 import { type OwnerProcessLimits, ProcessShares } from './process-shares.ts';
+import { type ProcessNeeds, type ProcessOptions, ProcessStarter } from './process-starter.ts';
 import type { InitHeader } from './protocol.ts';
 import type { OwnerShare } from './runner.ts';
-import { memoryFilesBytesMax, type RunnerLimits, scratchFilesMax } from './runner-limits.ts';
-import type { RunnerTimer } from './runner-timer.ts';
-import type { SandboxFolders } from './sandbox-folders.ts';
-import { SandboxProcess } from './sandbox-process.ts';
-import { type ShareCounts, ShareRecords, type ShareResource } from './share-records.ts';
-import { SlotUsers } from './slot-users.ts';
-import { type SpawnedSandbox, spawnSandbox } from './spawn-sandbox.ts';
+import type { SandboxProcess } from './sandbox-process.ts';
 
-export interface PoolOptions {
-  launcher: Launcher;
-  program: string;
-  folders: SandboxFolders;
-  confinement: Confinement;
-  extraCa: string;
-  policy: AddressPolicy;
-  door?: EgressDoor;
-  /** True: code may load the native addons of its packages. */
-  addons: boolean;
-  limits: RunnerLimits;
-  timer: RunnerTimer;
-  logger: Logger;
+export interface PoolOptions extends ProcessOptions {
   /** The limits that an operator has set for an owner. */
   limitsOf?: (ownerId: string) => OwnerProcessLimits;
+  /** Records what is delayed and refused because of shares. Absent: the pool has records of its own. */
+  records?: ShareRecords;
   /** Ends the idle process that was not used for longest, among the owners with the highest rank. Owners with rank 0 keep theirs. */
   endIdle: (rank: (ownerId: string) => number) => SandboxProcess | undefined;
   /** Called for each process that an owner gets, before any code of the owner is in it. */
   onGiven?: (process: SandboxProcess, ownerId: string) => void;
-}
-
-/** Requirements of one deployment on its process. */
-export interface ProcessNeeds {
-  /** Absent: the default of the service. */
-  memoryMb?: number | undefined;
-  /** Folders of packages that it has to read. They may not exist yet. */
-  packages?: readonly string[];
 }
 
 interface Waiter {
@@ -61,12 +34,11 @@ interface Waiter {
  */
 export class ProcessPool {
   readonly #options: PoolOptions;
-  /** All running processes, with the users that they run as. */
-  readonly #live = new Map<SandboxProcess, number | undefined>();
-  readonly #users: SlotUsers;
+  readonly #starter: ProcessStarter;
   readonly #shares: ProcessShares;
   readonly #records: ShareRecords;
   readonly #connections: ConnectionShares;
+  readonly #lookups: LookupShares;
   readonly #ready: SandboxProcess[] = [];
   readonly #waiters: Waiter[] = [];
   #booting = 0;
@@ -76,18 +48,28 @@ export class ProcessPool {
   #timer: NodeJS.Timeout | undefined;
   #failedAt = Number.NEGATIVE_INFINITY;
   #started = false;
+  /** True after the first process was asked for. */
+  #isUsed = false;
   #closed = false;
   #killCount = 0;
 
   constructor(options: PoolOptions) {
     this.#options = options;
-    this.#users = new SlotUsers({
-      onLeft: (left) => options.logger.warn(left, 'runner.left-processes-killed'),
+    this.#starter = new ProcessStarter({
+      ...options,
+      connectionShare: (process) => this.#connectionShare(process),
+      onEnded: (process) => this.#onEnded(process),
+      onRemoved: (process) => {
+        this.#shares.left(process);
+        this.#fill();
+      },
     });
     this.#shares = new ProcessShares(options.limits, options.limitsOf);
     this.#connections = new ConnectionShares(options.limits.ownersConnectionsMax);
     const { logger, timer } = options;
-    this.#records = new ShareRecords({ logger, nowMs: () => timer.nowMs() });
+    const nowMs = () => timer.nowMs();
+    this.#records = options.records ?? new ShareRecords({ logger, nowMs });
+    this.#lookups = new LookupShares({ records: this.#records, nowMs });
   }
 
   /** Begins to start processes ahead of need. */
@@ -97,7 +79,7 @@ export class ProcessPool {
   }
 
   get processes(): Iterable<SandboxProcess> {
-    return this.#live.keys();
+    return this.#starter.processes;
   }
 
   /** Number of processes with user code that ended for another reason than being superfluous. */
@@ -115,6 +97,7 @@ export class ProcessPool {
    */
   take(ownerId: string, needs: ProcessNeeds = {}): Promise<SandboxProcess | undefined> {
     if (this.#closed) return Promise.resolve(undefined);
+    this.#isUsed = true;
     const mayTake = this.#shares.mayTake(ownerId, this.#waitingOwners());
     if (mayTake && this.#isUsual(needs)) {
       const process = this.#takeReady();
@@ -245,15 +228,7 @@ export class ProcessPool {
     this.#closed = true;
     clearTimeout(this.#timer);
     this.#letWaitersGo();
-    await Promise.all(this.#launching);
-    const gone: Promise<void>[] = [];
-    for (const process of this.#live.keys()) {
-      process.kill('closing', 'the service is stopping');
-      gone.push(process.ended);
-    }
-    await Promise.all(gone);
-    await Promise.all(this.#removals);
-    await this.#users.close();
+    await this.#starter.close();
   }
 
   /** Starts as many processes as waiting calls need, and then further ones one at a time, slowly. */
@@ -267,7 +242,7 @@ export class ProcessPool {
       const special = eligible.find((waiter) => !waiter.coming && !this.#isUsual(waiter.needs));
       const waiting = eligible.filter((waiter) => this.#isUsual(waiter.needs)).length;
       const coming = this.#ready.length + this.#booting - this.#bootingSpecial;
-      if (special === undefined && coming >= limits.prewarmed + waiting) return;
+      if (special === undefined && coming >= this.#prewarmed + waiting) return;
       const urgent = special !== undefined || waiting > coming;
       const now = performance.now();
       const earliest = Math.max(
@@ -278,7 +253,7 @@ export class ProcessPool {
         this.#fillLater(Math.max(earliest - now, 1));
         return;
       }
-      if (this.#live.size + this.#launching.size >= limits.processesMax) {
+      if (this.#starter.count >= limits.processesMax) {
         // This method is called again when a process has ended.
         if (urgent && !this.#makeRoom(eligible) && special !== undefined)
           this.#ready.shift()?.kill('retired');
@@ -286,6 +261,12 @@ export class ProcessPool {
       }
       this.#spawn(special, urgent);
     }
+  }
+
+  /** Number of processes that are kept ready. */
+  get #prewarmed(): number {
+    const { prewarmed, prewarmedUnused } = this.#options.limits;
+    return this.#isUsed ? prewarmed : Math.min(prewarmed, prewarmedUnused);
   }
 
   /** Ends an idle process for the first waiting owner for whom that is possible. */
@@ -374,180 +355,43 @@ export class ProcessPool {
     this.#options.onGiven?.(process, ownerId);
   }
 
-  /**
-   * Starts one process and records it until it has ended and its traces are removed. Returns an Error when the machine has no memory,
-   * descriptors or disk space for it, which is no reason to end the service.
-   */
+  /** See `ProcessStarter.start`. */
   startProcess(
     extra: Pick<InitHeader, 'probe' | 'prewarmAfterMs'>,
     needs: ProcessNeeds = {},
   ): Promise<SandboxProcess | Error> {
-    const starting = this.#startProcess(extra, needs).finally(() => this.#launching.delete(starting));
-    this.#launching.add(starting);
-    return starting;
+    return this.#starter.start(extra, needs);
   }
 
-  async #startProcess(
-    extra: Pick<InitHeader, 'probe' | 'prewarmAfterMs'>,
-    needs: ProcessNeeds,
-  ): Promise<SandboxProcess | Error> {
-    const { folders, confinement, program, logger, extraCa, policy, door, addons, timer, launcher } =
-      this.#options;
-    const { memoryMb = this.#options.limits.memoryMb, packages } = needs;
-    const limits = { ...this.#options.limits, memoryMb };
-    let uid: number | undefined;
-    let scratch: string | undefined;
-    let sandbox: SpawnedSandbox | undefined;
-    let process: SandboxProcess;
-    try {
-      uid = confinement.distinctUsers ? this.#freeUser() : undefined;
-      // At the kernel level the folder is in memory, and at the seat belt in the memory of the process itself.
-      const inMemory = confinement.level === 'seat-belt';
-      scratch = confinement.kernel === undefined && !inMemory ? folders.newScratch(uid) : undefined;
-      sandbox = await spawnSandbox(launcher, {
-        level: confinement.level,
-        program,
-        scratchBytesMax: limits.scratchBytesMax,
-        memoryMb,
-        ...(scratch === undefined ? {} : { scratch }),
-        ...(packages === undefined ? {} : { packages, addons }),
-        ...(uid === undefined ? {} : { uid }),
-        ...(confinement.setpriv === undefined ? {} : { setpriv: confinement.setpriv }),
-        ...(confinement.prlimit === undefined ? {} : { prlimit: confinement.prlimit }),
-        ...(confinement.kernel === undefined ? {} : { kernel: confinement.kernel }),
-        ...(extra.probe?.bare === true ? { bare: true } : {}),
-      });
-      folders.processStarted(sandbox.launched.pid);
-      const init: InitHeader = {
-        ...{ limits: limitsInside(limits), ...extra },
-        ...(sandbox.scratchInside === undefined ? {} : { scratch: sandbox.scratchInside }),
-        ...(inMemory
-          ? { memoryFiles: { bytesMax: memoryFilesBytesMax(limits), filesMax: scratchFilesMax } }
-          : {}),
-        ...(packages === undefined ? {} : { packages: packages.map(sandbox.packagesInside) }),
-      };
-      const connectionShare = this.#connectionShare(() => process);
-      const way = { policy, connectionShare, ...(door === undefined ? {} : { door }) };
-      process = new SandboxProcess(sandbox, { init, extraCa, ...way, limits, timer, logger });
-    } catch (error) {
-      sandbox?.launched.kill();
-      await sandbox?.launched.ended;
-      void this.#removeTraces(sandbox === undefined ? [] : [sandbox.launched.pid], scratch);
-      if (uid !== undefined) this.#users.release(uid);
-      return toError(error);
-    }
-    const { pid: started } = sandbox.launched;
-    this.#live.set(process, uid);
-    if (scratch !== undefined) scratchOf.set(process, scratch);
-    void process.ready.then(() => this.#noteInner(process, started));
-    void process.ended.then(() => this.#forget(process, [started, process.pid], scratch));
-    if (this.#closed) process.kill('closing', 'the service is stopping');
-    return process;
-  }
-
-  /** The connections of a process count for the owner that has the process. */
+  /** The connections and look-ups of a process count for the owner that has the process. */
   #connectionShare(process: () => SandboxProcess): ConnectionShare {
     let ownerId: string | undefined;
+    const owner = () => {
+      ownerId ??= this.#shares.ownerOf(process());
+      return ownerId;
+    };
     return {
       take: () => {
-        ownerId ??= this.#shares.ownerOf(process());
-        if (ownerId === undefined || this.#connections.take(ownerId)) return undefined;
-        const reason = `${this.#connections.of(ownerId)} of ${this.#connections.max} connections are open for this owner, which is its share; close those that are not needed, or ask the operator for more descriptors (ulimit -n)`;
-        this.#records.refused(ownerId, 'connections', reason);
+        const id = owner();
+        if (id === undefined || this.#connections.take(id)) return undefined;
+        const reason = `${this.#connections.of(id)} of ${this.#connections.max} connections are open for this owner, which is its share; close those that are not needed, or ask the operator for more descriptors (ulimit -n)`;
+        this.#records.refused(id, 'connections', reason);
         return reason;
       },
       leave: () => {
         if (ownerId !== undefined) this.#connections.leave(ownerId);
       },
+      lookup: (lookup) => {
+        const id = owner();
+        return id === undefined ? lookup() : this.#lookups.run(id, lookup);
+      },
     };
   }
 
-  /** Records the process that bubblewrap started. It ends with bubblewrap, and is also looked for after a crash of the service. */
-  #noteInner(process: SandboxProcess, started: number | undefined): void {
-    const { pid, usable } = process;
-    if (pid === undefined || pid === started || !usable) return;
-    try {
-      this.#options.folders.processStarted(pid);
-    } catch (error) {
-      this.#options.logger.warn({ err: error }, 'runner.process-list-lost');
-    }
-  }
-
-  readonly #removals = new Set<Promise<void>>();
-  /** Processes that are being launched and are not in `#live` yet. */
-  readonly #launching = new Set<Promise<unknown>>();
-
-  #forget(process: SandboxProcess, pids: readonly (number | undefined)[], scratch: string | undefined): void {
+  #onEnded(process: SandboxProcess): void {
     const index = this.#ready.indexOf(process);
     if (index >= 0) this.#ready.splice(index, 1);
     const { hasCode, endReason } = process;
     if (hasCode && endReason !== 'retired' && endReason !== 'closing') this.#killCount += 1;
-    void this.#removeTraces(pids, scratch).then(() => {
-      const user = this.#live.get(process);
-      this.#live.delete(process);
-      this.#shares.left(process);
-      // Released only here: the next process of this user must not find the folder.
-      if (user !== undefined) this.#users.release(user);
-      this.#fill();
-    });
   }
-
-  /** Never rejects. What cannot be removed is removed at the stop or the next start of the service. */
-  #removeTraces(pids: readonly (number | undefined)[], scratch: string | undefined): Promise<void> {
-    const { folders, logger } = this.#options;
-    const remove = async (): Promise<void> => {
-      try {
-        folders.processesEnded(pids.filter((pid) => pid !== undefined));
-      } catch (error) {
-        logger.warn({ err: error }, 'runner.process-list-lost');
-      }
-      try {
-        if (scratch !== undefined) await folders.removeScratch(scratch);
-      } catch (error) {
-        logger.warn({ err: error }, 'runner.scratch-removal-failed');
-      }
-    };
-    const removal = remove();
-    this.#removals.add(removal);
-    return removal.finally(() => this.#removals.delete(removal));
-  }
-
-  #freeUser(): number {
-    const user = this.#users.take();
-    if (user === undefined)
-      throw new Error('every user that processes may run as has one that has not ended');
-    return user;
-  }
-}
-
-const scratchOf = new WeakMap<SandboxProcess, string>();
-
-/** The scratch folder of a process, for the watch over its size; undefined where it is in memory. */
-export function scratchFolderOf(process: SandboxProcess): string | undefined {
-  return scratchOf.get(process);
-}
-
-function limitsInside(limits: RunnerLimits): InitHeader['limits'] {
-  const {
-    logBytesMax,
-    logLinesMax,
-    emitsMax,
-    emitBytesMax,
-    dbBytesMax,
-    resultBytesMax,
-    shapeBytesMax,
-    replyBytesMax,
-    stepExportBytesMax,
-  } = limits;
-  return {
-    logBytesMax,
-    logLinesMax,
-    emitsMax,
-    emitBytesMax,
-    dbBytesMax,
-    resultBytesMax,
-    shapeBytesMax,
-    replyBytesMax,
-    stepExportBytesMax,
-  };
 }

@@ -23,10 +23,11 @@ import {
 import { levelOfTests } from '../../test/support/sandbox-level.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import type { CallOutcome, HttpReply } from './call-outcome.ts';
+import { niceness } from './cpu-shares.ts';
 import { processCpuMs } from './process-memory.ts';
 import { createProcessRunner } from './process-runner.ts';
 import type { CallOptions } from './runner.ts';
-import { reachableBase, startTimeOf } from './sandbox-folders.ts';
+import { reachableBase, startTimeOf } from './runner-folders.ts';
 
 let fixture: RunnerFixture;
 before(async () => {
@@ -454,6 +455,22 @@ test('a start and a stop log no process as killed: ends of superfluous processes
   assert.deepEqual(lines, []);
 });
 
+test('a runner that has run no code keeps fewer processes ready than one in use', async () => {
+  const limits = { prewarmed: 2, refillIntervalMs: 0 };
+  const unused = await startRunnerFixture({ limits: { ...limits, prewarmedUnused: 1 } });
+  const control = await startRunnerFixture({ limits: { ...limits, prewarmedUnused: 2 } });
+  try {
+    await waitFor(() => unused.runner.stats().prewarmed === 1);
+    // By then the other one would have its second process too.
+    await waitFor(() => control.runner.stats().prewarmed === 2);
+    assert.equal(unused.runner.stats().prewarmed, 1);
+    assert.equal(resultOf(await unused.run('return 1')), 1);
+    await waitFor(() => unused.runner.stats().prewarmed === 2);
+  } finally {
+    await Promise.all([unused.close(), control.close()]);
+  }
+});
+
 test('without a sandbox, for development, calls work too', async () => {
   const open = await startRunnerFixture({ level: 'off' });
   try {
@@ -618,18 +635,18 @@ test('code that keeps more cores busy than the share of its owner gets a lower p
     );
     await signalled('spins');
     const [{ pid = 0 } = {}] = own.runner.processes().processes;
-    assert.equal(getPriority(pid), 10);
+    assert.equal(getPriority(pid), niceness.usual);
     timer.advance(10);
     const cpuMs = processCpuMs(pid) ?? 0;
     await waitFor(() => (processCpuMs(pid) ?? 0) > cpuMs + 200);
     timer.advance(10);
-    assert.equal(getPriority(pid), 19);
+    assert.equal(getPriority(pid), niceness.greedy);
     const letGo = await waitingCode();
     timer.advance(10);
     await waitFor(() => {
       timer.advance(10);
       const [{ state } = {}] = own.runner.processes().processes;
-      return getPriority(pid) === 10 || state === 'leaving';
+      return getPriority(pid) === niceness.usual || state === 'leaving';
     });
     letGo();
     assert.equal(resultOf(await spinning), 1);

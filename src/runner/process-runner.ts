@@ -3,13 +3,14 @@ import type { AddressPolicy } from '#egress/address-policy.ts';
 import type { EgressDoor } from '#egress/egress-door.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
+import type { ShareRecords } from '#metering/share-records.ts';
 import type { CallOutcome, UserCodeError } from './call-outcome.ts';
-import type { Confinement, KernelPrograms } from './confinement.ts';
 import type { Home } from './home.ts';
 import { Homes } from './homes.ts';
 import { Launcher } from './launcher.ts';
 import { LoadablePackages, type ReadyCode } from './loadable-packages.ts';
 import { type CallAnswer, type EndReason, notStarted, serviceError } from './process-end.ts';
+import { type GroupOptions, ProcessGroups } from './process-groups.ts';
 import { type PoolOptions, ProcessPool } from './process-pool.ts';
 import type { OwnerProcessLimits } from './process-shares.ts';
 import { ResourceWatch } from './resource-watch.ts';
@@ -23,10 +24,11 @@ import type {
   RunnerProcesses,
   RunnerStats,
 } from './runner.ts';
+import { reachableBase, SandboxFolders } from './runner-folders.ts';
 import { defaultRunnerLimits, type RunnerLimits } from './runner-limits.ts';
 import { asDescription, copyOutcome, ended, isOwnDoing, wasTakenDown } from './runner-outcomes.ts';
 import { type RunnerTimer, systemTimer } from './runner-timer.ts';
-import { reachableBase, SandboxFolders } from './sandbox-folders.ts';
+import type { Confinement, KernelPrograms } from './sandbox-grant.ts';
 import type { SandboxProcess } from './sandbox-process.ts';
 import { buildSandboxProgram } from './sandbox-program.ts';
 import { findConfinement, mayUseDistinctUsers } from './self-test.ts';
@@ -46,9 +48,13 @@ export interface ProcessRunnerOptions {
   addons?: 'auto' | 'refuse' | 'allow';
   /** Data folder for the program, the list of processes and the scratch folders. */
   folder: string;
+  /** Where control groups are made, if the service may. Absent: nowhere. */
+  groups?: GroupOptions;
   limits?: Partial<RunnerLimits>;
   /** The limits that an operator has set for an owner. Absent: none for any owner. */
   limitsOf?: (ownerId: string) => OwnerProcessLimits;
+  /** Records what is delayed and refused because of shares. */
+  records?: ShareRecords;
   timer?: RunnerTimer;
   logger: Logger;
   clock: Clock;
@@ -66,6 +72,8 @@ export async function createProcessRunner(options: ProcessRunnerOptions): Promis
   // Any local process of the same user can send SIGUSR1. Without a listener Node opens its debugger.
   process.on('SIGUSR1', ignoreSignal);
   let launcher: Launcher | undefined;
+  // This comes first: a process that was started earlier would be in the control group that is divided here.
+  const groups = options.groups === undefined ? undefined : ProcessGroups.open(options.groups);
   try {
     const program = await buildSandboxProgram(folders.program);
     launcher = await Launcher.create({
@@ -78,6 +86,7 @@ export async function createProcessRunner(options: ProcessRunnerOptions): Promis
     const shared = {
       ...(options.limitsOf === undefined ? {} : { limitsOf: options.limitsOf }),
       ...{ launcher, program, folders, extraCa, limits, policy, timer, logger },
+      ...(options.records === undefined ? {} : { records: options.records }),
       ...(door === undefined ? {} : { door }),
     };
     const confinement = await findConfinement({
@@ -88,19 +97,24 @@ export async function createProcessRunner(options: ProcessRunnerOptions): Promis
       options.addons === 'allow' || (options.addons === 'auto' && confinement.level === 'kernel');
     return new ProcessRunner(
       {
-        ...{ limits, folders, launcher, timer, logger, clock: options.clock, addons },
+        ...{ limits, folders, launcher, timer, logger, clock: options.clock, addons, groups },
         onUnattributedError: options.onUnattributedError ?? (() => undefined),
         packages: new LoadablePackages(options.packages, {
-          // The system loads addons from real files.
+          // Packages are in memory only without addons, because the system loads addons from real files only.
           inMemory: confinement.level === 'seat-belt' && !addons,
           whole: confinement.level === 'kernel',
         }),
       },
-      (hooks) => new ProcessPool({ ...shared, addons, confinement, ...hooks }),
+      (hooks) =>
+        new ProcessPool({
+          ...{ ...shared, addons, confinement, ...hooks },
+          ...(groups instanceof ProcessGroups ? { groups } : {}),
+        }),
       confinement,
     );
   } catch (error) {
     await launcher?.close();
+    if (groups instanceof ProcessGroups) groups.close();
     folders.remove();
     process.off('SIGUSR1', ignoreSignal);
     throw error;
@@ -116,7 +130,7 @@ const placementsMax = 3;
 /** Name of a bundle that is only described. */
 const describedName = 'described@1';
 
-/** The number of times that a call was placed. */
+/** The number of an attempt to place a call, and the state of the call. */
 interface Attempt {
   attempt: number;
   placing: Placing;
@@ -135,6 +149,8 @@ class ProcessRunner implements Runner {
   readonly #launcher: Launcher;
   readonly #addons: boolean;
   readonly #confinement: Confinement;
+  /** A text says why the service may make no control groups. Undefined: none were asked for. */
+  readonly #groups: ProcessGroups | string | undefined;
   readonly #onUnattributedError: (deploymentId: string, error: UserCodeError) => void;
   readonly #packages: LoadablePackages;
   readonly #pool: ProcessPool;
@@ -156,6 +172,7 @@ class ProcessRunner implements Runner {
       clock: Clock;
       logger: Logger;
       addons: boolean;
+      groups: ProcessGroups | string | undefined;
       onUnattributedError: (deploymentId: string, error: UserCodeError) => void;
       packages: LoadablePackages;
     },
@@ -168,6 +185,7 @@ class ProcessRunner implements Runner {
     this.#launcher = own.launcher;
     this.#addons = own.addons;
     this.#confinement = confinement;
+    this.#groups = own.groups;
     if (confinement.kernel !== undefined) this.kernel = confinement.kernel;
     this.#onUnattributedError = onUnattributedError;
     this.#packages = packages;
@@ -250,7 +268,7 @@ class ProcessRunner implements Runner {
           return this.#againIfTakenDown(failed, request, options, at);
         }
         if (!process.usable || !process.hasModule(name) || at.placing.forgotten) {
-          // The evaluation may have ended the process. Running it alone shows that, and no other call is harmed again.
+          // Loading the code may have ended the process. A repetition in a process of its own shows whether it did, and harms no other call.
           const again = endedByItsCode(process) ? { ...request, alone: true as const } : request;
           return this.#placeAgain(process, again, options, at);
         }
@@ -293,15 +311,15 @@ class ProcessRunner implements Runner {
 
   /** Sets a deployment apart when it ended a process that others share. */
   #sawEnd(home: Home, request: CallRequest, outcome: CallOutcome): void {
-    // A call that only waited past its deadline harms no other. One that kept the process busy is run again, alone.
+    // A call that only waited past its deadline harms no other call.
     if (outcome.status === 'timed_out') return;
     if (home.isShared && home.process?.hasEnded === true && isOwnDoing(outcome))
       this.#homes.setApart(request, reasonOf(outcome));
   }
 
   /**
-   * Runs a call again whose process others ended, or may have ended; alone where the call itself may have done it. The outcome of a step goes
-   * to the caller, which knows what may run again.
+   * Repeats a call whose process was ended by other code, in a process of its own if this call may be the cause. Steps are not repeated here:
+   * their caller decides.
    */
   #againIfTakenDown(
     outcome: CallOutcome,
@@ -387,7 +405,7 @@ class ProcessRunner implements Runner {
     for (const home of this.#homes.all) if (home.has(deploymentId)) home.process?.releaseScratch(scratch);
   }
 
-  /** Evaluates the code of a call, once in a process. */
+  /** Loads the code of a call into a process, unless it is loaded already. */
   async #loadInto(
     process: SandboxProcess,
     name: string,
@@ -399,7 +417,8 @@ class ProcessRunner implements Runner {
     if (bundle.packagesFolder !== undefined && !process.mayRead(bundle.packagesFolder)) {
       // The packages did not exist when the process was started. The next process has them.
       process.retire();
-      const message = 'the npm packages of the code are there now, and a new process will have them';
+      const message =
+        'the npm packages of the code were installed after this process started; a new process can read them';
       return ended('cancelled', serviceError(message, 'packages_unavailable'));
     }
     return process.load(name, bundle, {
@@ -428,6 +447,7 @@ class ProcessRunner implements Runner {
       ownUsers: this.#confinement.distinctUsers,
       ...this.#homes.counts,
       ...(this.#confinement.notKernel === undefined ? {} : { notKernel: this.#confinement.notKernel }),
+      ...(typeof this.#groups === 'string' ? { notDelegated: this.#groups } : {}),
       prewarmed: this.#pool.readyCount,
       calls: this.#calls,
       kills: this.#pool.killCount,
@@ -444,6 +464,7 @@ class ProcessRunner implements Runner {
     this.#watch.stop();
     await this.#pool.close();
     await this.#launcher.close();
+    if (this.#groups instanceof ProcessGroups) this.#groups.close();
     this.#folders.remove();
     process.off('SIGUSR1', ignoreSignal);
   }
@@ -461,8 +482,8 @@ function cancelled(): CallOutcome {
 }
 
 /**
- * Returns how a call ends whose code does not load. Undefined when the call can continue, or when the process has ended and another one is to
- * be tried. An abort ends only the wait, because other calls may wait for the same load.
+ * Returns the outcome of a call whose code cannot be loaded. Undefined: it is loaded, or its process has ended and another one is to be
+ * tried. An abort ends only the wait, because other calls may wait for the same load.
  */
 async function failureOfLoad(
   loading: Promise<CallAnswer>,
@@ -474,7 +495,7 @@ async function failureOfLoad(
   return copyOutcome(loaded);
 }
 
-/** True when code ended the process and not a decision of the service. Evaluating some of it may have done that. */
+/** True if user code ended the process, perhaps while it was loaded, and not the service. */
 function endedByItsCode(process: SandboxProcess): boolean {
   if (!process.hasEnded) return false;
   const { endReason } = process;

@@ -1,4 +1,4 @@
-import type { ShareResource } from './share-records.ts';
+import type { ShareResource } from '#metering/share-records.ts';
 
 /** The state of a process that the shares depend on. */
 interface Taken {

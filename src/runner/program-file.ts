@@ -1,13 +1,11 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { access, chmod, glob, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import type { BuildOptions } from 'esbuild';
-
-const projectFolder = fileURLToPath(new URL('../..', import.meta.url));
+import { installationFolder, isPackaged, packagedChildProgram } from '#lib/installation.ts';
 
 /** Folder of programs that were made before. Only users that can change the code of the service can write here. */
-const sharedFolder = join(projectFolder, 'node_modules', '.cache', 'child-programs');
+const sharedFolder = join(installationFolder, 'node_modules', '.cache', 'child-programs');
 
 /** Programs of other versions are removed from the shared folder when they are older than this. */
 const keptMs = 24 * 3_600_000;
@@ -21,12 +19,13 @@ export interface ChildProgram {
   /** Globs of all its sources. Tests are left out. */
   files: readonly string[];
   /** Further options of the bundler. `files` has to include the files that these depend on. */
-  bundling?: Pick<BuildOptions, 'plugins' | 'minifyWhitespace'>;
+  bundling?: Pick<BuildOptions, 'external' | 'plugins' | 'minifyWhitespace'>;
 }
 
 /**
  * Makes the program as a file in `folder`, and returns its path. The name depends on the sources, so the program is made once, and a start
- * finds it there without loading a bundler.
+ * finds it there without loading a bundler. The npm package comes with the programs and has no sources; they are copied, because the user that
+ * a sandbox runs as may not be allowed to read the package.
  */
 export async function ensureProgram(
   folder: string,
@@ -36,17 +35,20 @@ export async function ensureProgram(
   const name = await fileNameOf(program);
   const path = join(folder, name);
   if (await isThere(path)) return path;
-  const text = await textOf(program, join(shared, name));
+  const text = isPackaged
+    ? await readFile(packagedChildProgram(program.name), 'utf8')
+    : await textOf(program, join(shared, name));
   await mkdir(folder, { recursive: true });
   await write(path, text);
   return path;
 }
 
-/** As `ensureProgram`, in the folder that all services of this installation share. Undefined when the folder is not writable. */
+/** As `ensureProgram`, in a folder that all services of this installation share. Undefined when the folder is not writable. */
 export async function ensureSharedProgram(
   program: ChildProgram,
   shared = sharedFolder,
 ): Promise<string | undefined> {
+  if (isPackaged) return packagedChildProgram(program.name);
   const path = join(shared, await fileNameOf(program));
   if (!(await isThere(path))) await textOf(program, path);
   return (await isThere(path)) ? path : undefined;
@@ -60,13 +62,14 @@ export function isThere(path: string): Promise<boolean> {
 }
 
 async function fileNameOf({ name, files }: ChildProgram): Promise<string> {
-  const paths = await Array.fromAsync(glob([...files], { cwd: projectFolder }));
-  const hash = createHash('sha256').update(`${projectFolder}\0`);
+  const hash = createHash('sha256').update(`${installationFolder}\0`);
+  if (isPackaged) hash.update(await readFile(packagedChildProgram(name)));
+  const paths = isPackaged ? [] : await Array.fromAsync(glob([...files], { cwd: installationFolder }));
   for (const path of paths.sort()) {
     if (path.endsWith('.test.ts')) continue;
     hash
       .update(`${path}\0`)
-      .update(await readFile(join(projectFolder, path)))
+      .update(await readFile(join(installationFolder, path)))
       .update('\0');
   }
   return `${name}-${hash.digest('hex').slice(0, 32)}.cjs`;
@@ -80,7 +83,7 @@ function textOf(program: ChildProgram, path: string): Promise<string> {
   const text = making.then(async () => {
     const known = await readFile(path, 'utf8').catch(() => undefined);
     if (known !== undefined) return known;
-    const made = await bundle(program);
+    const made = await bundleProgram(program);
     // A read-only installation is no obstacle: each data folder then has its own program.
     await keep(path, made, program.name).catch(() => undefined);
     return made;
@@ -89,11 +92,12 @@ function textOf(program: ChildProgram, path: string): Promise<string> {
   return text;
 }
 
-async function bundle({ entry, bundling }: ChildProgram): Promise<string> {
+/** Returns the text of a program, made from the sources. */
+export async function bundleProgram({ entry, bundling }: ChildProgram): Promise<string> {
   const { build, stop } = await import('esbuild');
   const result = await build({
-    absWorkingDir: projectFolder,
-    entryPoints: [join(projectFolder, entry)],
+    absWorkingDir: installationFolder,
+    entryPoints: [join(installationFolder, entry)],
     bundle: true,
     platform: 'node',
     format: 'cjs',

@@ -117,6 +117,8 @@ export interface ProbeRequest {
 /** Targets of the self-test's attacks. */
 export interface AttackTargets {
   servicePid: number;
+  /** When the service started, as /proc has it; empty where there is none. A process inside may have the same number. */
+  serviceStart: string;
   /** A file of the machine that every user there may read, and its text. */
   canary: string;
   secret: string;

@@ -6,9 +6,25 @@ const filesOpenMax = 1024;
 /** Maximum growth of a process's memory in one burst, between two looks at its resident size. */
 const burstMb = 256;
 /** Writable memory that Node 26 maps before it runs anything. Most of it is never used. */
-const nodeDataMb = 576;
+export const nodeDataMb = 576;
+
+/** Threads of programs that start and set up the process, which are counted in its group. */
+const otherTasksMax = 16;
 
 const mb = 1024 * 1024;
+
+/** Limits of the control group of a process. The watch over the resident size acts first, and says more about what happened. */
+export function groupLimits(options: { memoryMb: number; scratchBytesMax: number }): {
+  memoryBytesMax: number;
+  tasksMax: number;
+} {
+  const { memoryMb, scratchBytesMax } = options;
+  return {
+    // Files in memory are counted in the group.
+    memoryBytesMax: (memoryMb + residentOverheadMb + burstMb) * mb + scratchBytesMax,
+    tasksMax: threadsMax + otherTasksMax,
+  };
+}
 
 /**
  * Arguments for `prlimit`, which starts Node. The watch over the resident size acts first; the data limit bounds growth before the next look.

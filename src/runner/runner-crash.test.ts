@@ -10,7 +10,7 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { must } from '#lib/assert.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
-import { findExecutable, SandboxFolders, startTimeOf } from './sandbox-folders.ts';
+import { findExecutable, SandboxFolders, startTimeOf } from './runner-folders.ts';
 
 /** Starts a service in its own process, with a descriptor left open. The script prints one line of JSON. */
 function startService(script: string): { first: Promise<unknown>; kill(): void; exited: Promise<void> } {

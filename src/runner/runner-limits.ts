@@ -30,6 +30,8 @@ export interface RunnerLimits {
   memoryBudgetMb: number;
   /** Generic processes kept ready, so that a first call waits 3 ms instead of 90. */
   prewarmed: number;
+  /** The same before the first call: a service without code holds the memory of one. */
+  prewarmedUnused: number;
   /**
    * A process that no call needs for this long loads the HTTP clients, which cost the first `fetch` 40 ms. A process that is needed sooner is one
    * of many that start now, and the machine has no time for this.
@@ -86,6 +88,7 @@ export const defaultRunnerLimits: RunnerLimits = {
   processesMax: 128,
   memoryBudgetMb: 2048,
   prewarmed: 2,
+  prewarmedUnused: 1,
   prewarmAfterMs: 1_000,
   refillIntervalMs: 100,
   startRetryMs: 1000,

@@ -1,7 +1,7 @@
+import type { ShareCounts, ShareResource } from '#metering/share-records.ts';
 import type { BundleFormat } from '#storage/tables/component-tables.ts';
 import type { CallOutcome, HttpReply, LogLine, UserCodeError } from './call-outcome.ts';
-import type { KernelPrograms, SandboxLevel } from './confinement.ts';
-import type { ShareCounts, ShareResource } from './share-records.ts';
+import type { KernelPrograms, SandboxLevel } from './sandbox-grant.ts';
 
 /**
  * Runs user code. Promises:
@@ -182,6 +182,10 @@ export interface RunnerProcess {
   /** Undefined until the process has started. */
   pid: number | undefined;
   ownerId: string;
+  /** The domain of the code that it may run (trust-domain.ts). */
+  trustDomain: string;
+  /** The last time that code of its trust domain ended a shared process; undefined: not since the start of the service. */
+  lastBlame: Blame | undefined;
   /** True: other deployments of its trust domain may use it. */
   isShared: boolean;
   /** `blocked`: it has calls and gives no sign of life. `leaving`: it accepts no further calls. */
@@ -194,14 +198,18 @@ export interface RunnerProcess {
   startedAtMs: number;
 }
 
-/** A deployment that has a process of its own because its code ended a shared one. */
-export interface SetApartDeployment {
+/** The end of a shared process, and the deployment whose code caused it. */
+export interface Blame {
   deploymentId: string;
-  ownerId: string;
   /** How the call ended that ended the process. */
   reason: string;
   /** Epoch ms. */
   atMs: number;
+}
+
+/** A deployment that has a process of its own because its code ended a shared one. */
+export interface SetApartDeployment extends Blame {
+  ownerId: string;
 }
 
 /** The use of processes by an owner, and how often its share was not enough. */
@@ -210,7 +218,7 @@ export interface OwnerShare {
   processes: number;
   /** Private memory of its processes at the last look. */
   memoryBytes: number;
-  /** Numbers of calls that waited for a process, and that got none, because of the share, since the start. */
+  /** How often something of it waited, and was refused, because of a share, since the start. */
   delayed: number;
   refused: number;
 }
@@ -232,6 +240,8 @@ export interface RunnerStats {
   addons: boolean;
   /** The reason why the kernel level is not used, where it was tried. */
   notKernel?: string;
+  /** The reason why processes have no control groups of their own, where that was tried. */
+  notDelegated?: string;
   /** Number of processes that have code of deployments, and of the deployments that have code in one. */
   warm: number;
   deployments: number;
@@ -240,6 +250,6 @@ export interface RunnerStats {
   prewarmed: number;
   calls: number;
   kills: number;
-  /** Numbers of calls and connections that were delayed or refused because of an owner's share, since the start. */
+  /** Numbers of what was delayed or refused because of an owner's share, since the start. */
   shares: Readonly<Record<ShareResource, Readonly<ShareCounts>>>;
 }

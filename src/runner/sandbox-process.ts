@@ -1,21 +1,22 @@
-import { setPriority } from 'node:os';
 import type { AddressPolicy } from '#egress/address-policy.ts';
 import type { EgressDoor } from '#egress/egress-door.ts';
 import { attachEgressRelay, type ConnectionShare, type EgressRelay } from '#egress/egress-relay.ts';
 import { Deferred } from '#lib/deferred.ts';
 import type { Logger } from '#lib/logger.ts';
 import { bytesText } from '#lib/units.ts';
-import type { HttpReply, UserCodeError } from './call-outcome.ts';
-import { readError } from './call-record.ts';
+import type { UserCodeError } from './call-outcome.ts';
 import { type CallStart, CallsInFlight } from './calls-in-flight.ts';
+import { setCpuPriority, setNiceness } from './cpu-priority.ts';
 import { niceness } from './cpu-shares.ts';
 import { encodeCall } from './encode-call.ts';
-import { CapPassedError } from './frame-fields.ts';
+import { encodeLoad, type LoadableBundle } from './encode-load.ts';
+import { EndCause } from './end-cause.ts';
 import { FrameWriter } from './frame-writer.ts';
+import { FramesFromSandbox, type FramesProcess } from './frames-from-sandbox.ts';
 import type { ProcessExit } from './launch-messages.ts';
 import { LoadedModules } from './loaded-modules.ts';
 import { NamespaceInit } from './namespace-init.ts';
-import { PackageFileServer, type PackageFiles } from './package-file-server.ts';
+import { PackageFileServer } from './package-file-server.ts';
 import { answerAtEnd, type PendingCall, type ProcessEnd } from './pending-call.ts';
 import { type CallAnswer, type EndReason, notStarted, serviceError } from './process-end.ts';
 import { ProcessHostCalls } from './process-host-calls.ts';
@@ -23,32 +24,17 @@ import { threadsOf } from './process-memory.ts';
 import { outOfMemory, ProcessWatchdog } from './process-watchdog.ts';
 import {
   type CallHeader,
-  type ExitingHeader,
-  FrameParser,
   frameType,
-  fromSandboxFrameBytesMax,
-  fromSandboxTypes,
   type InitHeader,
-  type LoadHeader,
-  PayloadReader,
-  ProtocolError,
   type ReleaseHeader,
-  type UncaughtHeader,
   type UnloadHeader,
 } from './protocol.ts';
-import type { Bundle, CallOptions, CallRequest } from './runner.ts';
+import { RawOutput } from './raw-output.ts';
+import type { CallOptions, CallRequest } from './runner.ts';
 import type { RunnerLimits } from './runner-limits.ts';
 import type { RunnerTimer } from './runner-timer.ts';
 import { SignOfLife } from './sign-of-life.ts';
 import type { SpawnedSandbox } from './spawn-sandbox.ts';
-
-/** A bundle whose packages are ready. */
-export type LoadableBundle = Pick<Bundle, 'code' | 'format'> & {
-  /** Folder in which the process can read them. */
-  packagesFolder?: string;
-  /** Files that the process requests, where it can read none. */
-  packageFiles?: PackageFiles;
-};
 
 /** The place of a bundle among the others in a process. */
 export interface ModulePlace {
@@ -63,13 +49,6 @@ export interface ModulePlace {
 
 /** After this idle time a process must confirm that it has begun a call. Before, its frames prove that it is responsive. */
 const quietMs = 1;
-const stderrTailCharacters = 4096;
-/** Frames for calls that have ended. They are normal directly after a kill or cancel, and an attack in large numbers. */
-const strayFramesMax = 1000;
-/** Errors that belong to no call and are reported for one process. Further ones only count as stray frames. */
-const unattributedErrorsMax = 10;
-/** Much more than an error has after the program has cut it. */
-const uncaughtBytesMax = 512 * 1024;
 /** Maximum time from the exit of a process to the end of its streams. */
 const streamsEndMs = 500;
 
@@ -106,27 +85,16 @@ export class SandboxProcess {
   readonly #calls: CallsInFlight;
   readonly #watchdog: ProcessWatchdog;
   readonly #frames: FrameWriter;
-  readonly #parser: FrameParser;
+  readonly #received: FramesFromSandbox;
   readonly #sign: SignOfLife;
   /** The first process of the PID namespace, which ends after all others in it. */
   #init: NamespaceInit | undefined;
-  #reason: EndReason | undefined;
-  #reasonDetail = '';
+  readonly #cause = new EndCause();
+  readonly #output: RawOutput;
   #gone = false;
   #retiring = false;
-  #stderrTail = '';
-  #rawBytes = 0;
-  #strayFrames = 0;
-  #unattributedErrors = 0;
-  /** Calls that already had an `uncaught` frame. A second one for the same call breaks the protocol. */
-  readonly #uncaughtCalls = new Set<number>();
   readonly #modules = new LoadedModules();
-  readonly #hostCalls: ProcessHostCalls;
   readonly #packageFiles: PackageFileServer;
-  /** The call that caused the end of the process. Undefined when that is not known, or when no call did. */
-  #culprit: PendingCall | undefined;
-  /** True when code ended the process whose call had ended. */
-  #isStrayExit = false;
 
   constructor(
     sandbox: SpawnedSandbox,
@@ -155,14 +123,19 @@ export class SandboxProcess {
       onDeadline: (id, pending) => this.#passDeadline(id, pending),
       onCancel: (id, pending) => this.#cancel(id, pending),
     });
+    this.#output = new RawOutput(sandbox.launched.streams, {
+      bytesMax: limits.rawOutputBytesMax,
+      onTooMuch: () =>
+        this.kill(
+          'limit_exceeded',
+          `more than ${bytesText(limits.rawOutputBytesMax)} were written to stdout and stderr`,
+        ),
+    });
     this.#watchdog = new ProcessWatchdog({
       ...{ pid: () => this.pid, limits, calls: this.#calls, ping },
     });
     this.ready = this.#ready.promise;
     this.ended = this.#ended.promise;
-    this.#parser = new FrameParser(fromSandboxTypes, fromSandboxFrameBytesMax, (type, id, header, payload) =>
-      this.#onFrame(type, id, header, payload),
-    );
     this.#relay = attachEgressRelay(sandbox.launched.streams.egress, {
       policy: options.policy,
       ...(options.door === undefined ? {} : { door: options.door }),
@@ -173,7 +146,14 @@ export class SandboxProcess {
       onRefused: (call) => this.#calls.named(call)?.onRefused?.(),
       onViolation: (reason) => this.kill('protocol', `on the way out: ${reason}`),
     });
-    this.#hostCalls = new ProcessHostCalls((header, body) => this.#sendAnswer(header, body), options.logger);
+    this.#received = new FramesFromSandbox({
+      process: this.#forFrames(),
+      ...{ calls: this.#calls, cause: this.#cause, modules: this.#modules, sign: this.#sign },
+      watchdog: this.#watchdog,
+      hostCalls: new ProcessHostCalls((header, body) => this.#sendAnswer(header, body), options.logger),
+      backlogBytesMax: limits.hostCallBacklogBytesMax,
+      logger: options.logger,
+    });
     this.#packageFiles = new PackageFileServer(sandbox.launched.streams.files, (reason) =>
       this.kill('protocol', reason),
     );
@@ -227,7 +207,7 @@ export class SandboxProcess {
 
   /** False when it is ending or has ended, so that it must get no new call. */
   get usable(): boolean {
-    return !this.#gone && !this.#retiring && this.#reason === undefined;
+    return !this.#gone && !this.#retiring && this.#cause.reason === undefined;
   }
 
   get hasEnded(): boolean {
@@ -249,26 +229,15 @@ export class SandboxProcess {
     bundle: LoadableBundle,
     { deploymentId, place, isStep, variables = {} }: ModulePlace,
   ): Promise<CallAnswer> {
-    const header: LoadHeader = { deploymentId, place, module: name, format: bundle.format };
-    if (isStep) header.isStep = true;
-    if (bundle.packagesFolder !== undefined)
-      header.packages = this.#sandbox.packagesInside(bundle.packagesFolder);
-    const payload: Buffer[] = [Buffer.from(bundle.code)];
-    if (bundle.packageFiles !== undefined) {
-      const { id, list } = this.#packageFiles.add(bundle.packageFiles);
-      header.packageFiles = { id, listBytes: list.length };
-      payload.push(list);
-    }
-    if (isStep && Object.keys(variables).length > 0) {
-      const text = Buffer.from(JSON.stringify(variables));
-      header.variablesBytes = text.length;
-      payload.push(text);
-    }
+    const { header, payload, bytes } = encodeLoad(bundle, {
+      ...{ name, deploymentId, place, isStep, variables },
+      packagesInside: (folder) => this.#sandbox.packagesInside(folder),
+      addFiles: (files) => this.#packageFiles.add(files),
+    });
     const answer = this.#start({
       ...{ deploymentId, deadlineMs: this.#limits.loadDeadlineMs },
       ...{ isLoad: true, ack: false },
     });
-    const bytes = payload.reduce((sum, { length }) => sum + length, 0);
     this.#frames.send(frameType.load, answer.id, JSON.stringify(header), payload, bytes);
     return answer.promise;
   }
@@ -391,24 +360,16 @@ export class SandboxProcess {
     if (this.idle) this.kill('retired');
   }
 
-  get #hasPassedLimit(): boolean {
-    return this.#reason === 'out_of_memory' || this.#reason === 'limit_exceeded';
-  }
-
   /** Kills the process. Only SIGKILL: user code can ignore every other signal. */
   kill(reason: EndReason, detail = '', culprit?: PendingCall): void {
     if (this.#gone) return;
-    if (this.#reason === undefined) {
-      this.#reason = reason;
-      this.#reasonDetail = detail;
-      this.#culprit ??= culprit;
-    }
+    this.#cause.set(reason, detail, culprit);
     this.#sandbox.launched.kill();
     this.#init?.kill();
   }
 
   get endReason(): EndReason | undefined {
-    return this.#reason;
+    return this.#cause.reason;
   }
 
   /** Called every `memoryPollMs` while calls are in flight, and less often when none are. */
@@ -420,20 +381,22 @@ export class SandboxProcess {
   /** Sets the lower or the usual priority for user code. False where the system does not allow to raise it again. */
   beGreedy(isGreedy: boolean): boolean {
     if (this.pid === undefined || this.#gone) return true;
-    const threads = threadsOf(this.pid);
-    return threads
-      .map((thread) => beNice(thread, isGreedy ? niceness.greedy : niceness.usual))
+    const value = isGreedy ? niceness.greedy : niceness.usual;
+    if (this.#sandbox.group?.beNice(value) === true) return true;
+    return this.#setNiceness(this.pid, value);
+  }
+
+  #setNiceness(pid: number, value: number): boolean {
+    setCpuPriority(pid, value);
+    // Threads inherit the niceness of the thread that starts them, and some were started before it was set.
+    return threadsOf(pid)
+      .map((thread) => setNiceness(thread, value))
       .every(Boolean);
   }
 
   #listen(): void {
-    const { streams, ended, pid } = this.#sandbox.launched;
-    streams.rpc.on('data', (chunk: Buffer) => this.#onBytes(chunk));
-    streams.stdout.on('data', (chunk: Buffer) => this.#onRaw(chunk));
-    streams.stderr.on('data', (chunk: Buffer) => {
-      this.#stderrTail = (this.#stderrTail + chunk.toString('latin1')).slice(-stderrTailCharacters);
-      this.#onRaw(chunk);
-    });
+    const { streams, ended } = this.#sandbox.launched;
+    streams.rpc.on('data', (chunk: Buffer) => this.#received.push(chunk));
     const closed = Promise.all(
       Object.values(streams).map((stream) =>
         stream.closed ? undefined : new Promise((resolve) => stream.once('close', resolve)),
@@ -446,7 +409,23 @@ export class SandboxProcess {
         this.#onGone(exit);
       });
     });
-    beNice(pid);
+  }
+
+  /** What the frames of this process may do to it. The callbacks are read when they are called, since their owner sets them later. */
+  #forFrames(): FramesProcess {
+    return {
+      pid: () => this.pid,
+      isGone: () => this.#gone,
+      backlogBytes: () => this.backlogBytes,
+      onReady: (header) => this.#onReady(header),
+      onFault: () => this.onFault?.(),
+      onLeftover: () => this.onLeftover?.(),
+      onStrayExit: (deploymentId) => this.onStrayExit?.(deploymentId),
+      onUnattributedError: (error, deploymentId) => this.onUnattributedError?.(error, deploymentId),
+      answer: (id, pending, answer) => this.#answer(id, pending, answer),
+      retire: () => this.retire(),
+      kill: (...end) => this.kill(...end),
+    };
   }
 
   #onReady(header: unknown): void {
@@ -456,164 +435,10 @@ export class SandboxProcess {
       return;
     }
     this.pid = pids.node;
-    if (pids.init !== undefined) {
-      this.#init = new NamespaceInit(pids.init);
-      // Threads inherit the niceness of the thread that starts them, and some may have started before it was set.
-      for (const thread of threadsOf(pids.node)) beNice(thread);
-    }
+    this.#sandbox.group?.take([pids.node, ...(pids.init === undefined ? [] : [pids.init])]);
+    if (pids.init !== undefined) this.#init = new NamespaceInit(pids.init);
+    this.#setNiceness(pids.node, niceness.usual);
     this.#ready.resolve(typeof header === 'object' && header !== null ? { ...header } : {});
-  }
-
-  #onRaw(chunk: Buffer): void {
-    this.#rawBytes += chunk.length;
-    if (this.#rawBytes > this.#limits.rawOutputBytesMax) {
-      this.kill(
-        'limit_exceeded',
-        `more than ${bytesText(this.#limits.rawOutputBytesMax)} were written to stdout and stderr`,
-      );
-    }
-  }
-
-  #onBytes(chunk: Buffer): void {
-    if (this.#gone || this.#reason === 'protocol') return;
-    try {
-      this.#parser.push(chunk);
-    } catch (error) {
-      if (error instanceof CapPassedError) this.kill('limit_exceeded', error.message, this.#frameOf);
-      else if (error instanceof ProtocolError) this.kill('protocol', error.message);
-      else throw error;
-    }
-  }
-
-  /** The call whose frame is being read. */
-  #frameOf: PendingCall | undefined;
-
-  #onFrame(type: number, id: number, header: unknown, payload: Buffer): void {
-    this.#sign.heard();
-    this.#frameOf = undefined;
-    if (type === frameType.ready) {
-      this.#onReady(header);
-      return;
-    }
-    if (type === frameType.pong) {
-      this.#watchdog.ponged();
-      return;
-    }
-    const pending = this.#calls.get(id);
-    this.#frameOf = pending;
-    if (type === frameType.leftover) {
-      this.onLeftover?.();
-      return;
-    }
-    if (type === frameType.exiting && id === 0) {
-      const { deploymentId } = (header ?? {}) as ExitingHeader;
-      const culprit = this.#modules.deploymentNamed(deploymentId);
-      this.#isStrayExit = culprit !== undefined;
-      if (culprit !== undefined) this.onStrayExit?.(culprit);
-      return;
-    }
-    if (type === frameType.uncaught) {
-      this.#onUncaught(id, pending, header, payload);
-      return;
-    }
-    if (pending === undefined) {
-      if (id === 0) throw new ProtocolError('a frame belongs to no call');
-      this.#countStray(id);
-      if (type === frameType.hostCall) this.#takeHostCall(id, header, payload, undefined);
-      return;
-    }
-    pending.unstartedTicks = undefined;
-    switch (type) {
-      case frameType.effects: {
-        const reader = new PayloadReader(payload);
-        pending.record.addEffects(header, reader);
-        reader.end();
-        return;
-      }
-      case frameType.respond: {
-        const reply = pending.record.addReply(header, payload);
-        if (reply !== undefined) this.#tellReply(pending, reply);
-        return;
-      }
-      case frameType.done:
-        // The deadline or a limit decided first, and the kill follows.
-        if (pending.decided !== undefined || this.#hasPassedLimit) return;
-        this.#answer(
-          id,
-          pending,
-          pending.record.done(header, new PayloadReader(payload), this.#calls.elapsedMs(pending)),
-        );
-        return;
-      case frameType.hostCall:
-        this.#takeHostCall(id, header, payload, pending.onHostCall);
-        return;
-      case frameType.refresh:
-        this.#calls.refreshDeadline(id, pending);
-        return;
-      case frameType.exiting:
-        this.#culprit ??= pending;
-    }
-  }
-
-  #takeHostCall(id: number, header: unknown, payload: Buffer, onHostCall: CallOptions['onHostCall']): void {
-    // The process is ending, and would not read the answer.
-    if (this.#reason !== undefined) return;
-    if (this.backlogBytes > this.#limits.hostCallBacklogBytesMax)
-      throw new CapPassedError('the process makes requests to the service without reading the answers');
-    this.#hostCalls.take(id, header, payload, onHostCall);
-  }
-
-  #tellReply(pending: PendingCall, reply: HttpReply): void {
-    try {
-      pending.onRespond?.(reply);
-    } catch (error) {
-      this.#logger.error({ err: error }, 'runner.reply-receiver-failed');
-    }
-  }
-
-  #countStray(id: number): void {
-    if (!this.#calls.wasMade(id))
-      throw new ProtocolError(`a frame belongs to call ${id}, which was never made`);
-    this.#strayFrames += 1;
-    if (this.#strayFrames > strayFramesMax)
-      throw new ProtocolError('too many frames belong to calls that have ended');
-  }
-
-  #onUncaught(id: number, pending: PendingCall | undefined, header: unknown, payload: Buffer): void {
-    if (payload.length > uncaughtBytesMax) throw new ProtocolError('an error is larger than one can be');
-    if (pending === undefined) {
-      this.#countStray(id);
-      if (id === 0) this.#unattributedErrors += 1;
-    }
-    if (id !== 0) {
-      if (this.#uncaughtCalls.has(id)) throw new ProtocolError(`call ${id} failed twice`);
-      this.#uncaughtCalls.add(id);
-    }
-    if (pending !== undefined || (id === 0 && this.#unattributedErrors <= unattributedErrorsMax)) {
-      const reader = new PayloadReader(payload);
-      const { error: lengths, deploymentId } = (header ?? {}) as UncaughtHeader;
-      const error = readError(lengths, reader);
-      reader.end();
-      // The error itself is not logged: its texts are the component's, and may hold secrets that only its source knows.
-      this.#logger.info({ pid: this.pid, callId: id }, 'runner.uncaught-reported');
-      // The harness has ended the call itself. For a forged frame, the call ends here.
-      if (pending !== undefined)
-        this.#answer(id, pending, pending.record.end('threw', error, this.#calls.elapsedMs(pending)));
-      else this.#tellUnattributed(error, deploymentId);
-    }
-    this.retire();
-    this.onFault?.();
-  }
-
-  /** Reports an error to the deployment of its code. The process can only name a deployment that has code in it. */
-  #tellUnattributed(error: UserCodeError, named: unknown): void {
-    const deploymentId = this.#modules.deploymentNamed(named);
-    if (deploymentId === undefined) return;
-    try {
-      this.onUnattributedError?.(error, deploymentId);
-    } catch (cause) {
-      this.#logger.error({ err: cause }, 'runner.error-receiver-failed');
-    }
   }
 
   #answer(id: number, pending: PendingCall, answer: CallAnswer): void {
@@ -627,24 +452,15 @@ export class SandboxProcess {
     this.#gone = true;
     this.#relay.close();
     for (const stream of Object.values(this.#sandbox.launched.streams)) stream.destroy();
-    if (code === null && signal === null && this.#reason === undefined) {
-      // The launcher has ended, so no code is to blame.
-      this.#reason = 'cancelled';
-      this.#reasonDetail = 'the service lost the process';
-    }
-    if (this.#reason === undefined && /out of memory|Allocation failed|OOM/i.test(this.#stderrTail)) {
+    if (this.#sandbox.group?.ranOutOfMemory === true) {
       const { reason, detail } = outOfMemory(this.#limits);
-      this.#reason = reason;
-      this.#reasonDetail = detail;
+      this.#cause.set(reason, detail);
     }
-    if (this.#reason === undefined) {
-      const how = signal === null ? `with code ${code}` : `by ${signal}`;
-      this.#reasonDetail = `the process ended ${how}`;
+    this.#cause.conclude({ code, signal }, this.#output, this.#limits);
+    const { reason, detail } = this.#cause;
+    if (reason === undefined)
       this.#logger.info({ pid: this.pid ?? this.#sandbox.launched.pid, code, signal }, 'runner.exited');
-    } else if (this.#reason !== 'retired' && this.#reason !== 'closing') {
-      // Ends for these two reasons are normal: the process was no longer needed.
-      this.#logger.info({ pid: this.pid, reason: this.#reason, detail: this.#reasonDetail }, 'runner.killed');
-    }
+    else if (!this.#cause.isNormal) this.#logger.info({ pid: this.pid, reason, detail }, 'runner.killed');
     this.#ready.resolve(undefined);
     this.#sign.end();
     this.#answerAll();
@@ -656,11 +472,12 @@ export class SandboxProcess {
     // Calls that the process never began go to another one, and are to blame for nothing.
     const calls = [...this.#calls.all];
     const started = calls.filter(([, pending]) => pending.unstartedTicks === undefined);
+    const { reason, detail, culprit, isStrayExit } = this.#cause;
     const end: ProcessEnd = {
-      reason: this.#reason,
-      detail: this.#reasonDetail || 'the process was ended',
-      culprit: this.#culprit,
-      isStray: this.#culprit === undefined && this.#reason === undefined && this.#isStrayExit,
+      reason,
+      detail: detail || 'the process was ended',
+      culprit,
+      isStray: culprit === undefined && reason === undefined && isStrayExit,
       shared: started.length > 1 || this.#modules.hasSeveralDeployments,
       atMs: this.#timer.nowMs(),
     };
@@ -669,17 +486,6 @@ export class SandboxProcess {
 
   /** The last output on stderr, which helps to find the reason of a failed start. */
   get stderrTail(): string {
-    return this.#stderrTail;
-  }
-}
-
-/** Sets the niceness of one thread, which the threads that it starts inherit. False where the system does not allow it. */
-function beNice(thread: number, value = niceness.usual): boolean {
-  try {
-    setPriority(thread, value);
-    return true;
-  } catch (error) {
-    // Any other error means that the thread has ended. The exit of the process follows.
-    return (error as { info?: { code?: string } }).info?.code !== 'EACCES';
+    return this.#output.stderrTail;
   }
 }

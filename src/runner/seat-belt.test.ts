@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
 import { type RunnerFixture, resultOf, startRunnerFixture } from '../../test/support/runner-fixture.ts';
-import { findExecutable } from './sandbox-folders.ts';
+import { findExecutable } from './runner-folders.ts';
 
 let fixture: RunnerFixture;
 before(async () => {

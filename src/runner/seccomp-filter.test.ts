@@ -103,6 +103,7 @@ const mustBeRefused: Readonly<Record<string, readonly [number | undefined, numbe
   open_by_handle_at: [304, 265],
   pidfd_getfd: [438, 438],
   memfd_create: [319, 279],
+  setsid: [112, 157],
 };
 
 for (const [i, architecture] of filterArchitectures.entries()) {
@@ -141,6 +142,26 @@ for (const [i, architecture] of filterArchitectures.entries()) {
       for (let bit = 0x00020000; bit <= 0x40000000; bit *= 2)
         if ((bit & 0x7e020000) !== 0) assert.equal(answerTo(clone, (thread | bit) >>> 0), 'EPERM', `${bit}`);
       assert.equal(answerTo(numberOf('clone3')), 'ENOSYS');
+    });
+
+    test('for processes that start programs, allows processes as well, and refuses everything else', () => {
+      const withPrograms = seccompFilter(architecture, { startsPrograms: true });
+      const answers = (filter: Buffer, number: number, ...args: number[]): Answer =>
+        run(filter, { architecture: architectures[architecture], number, args });
+      const clone = numberOf('clone');
+      assert.equal(answers(withPrograms, clone, 17), 'allowed', 'a process');
+      assert.equal(
+        answers(withPrograms, clone, 0x4111),
+        'allowed',
+        'one that shares memory until it has its program',
+      );
+      assert.equal(answers(withPrograms, clone, 0x10000011), 'EPERM', 'a process in a user namespace');
+      const fork = conditionalCalls.fork[i];
+      if (fork !== undefined)
+        assert.deepEqual([answers(program, fork), answers(withPrograms, fork)], ['EPERM', 'allowed']);
+      for (let number = 0; number < 600; number += 1)
+        if (number !== fork && number !== clone)
+          assert.equal(answers(withPrograms, number), answers(program, number), `${number}`);
     });
 
     test('decides some calls by their arguments', () => {

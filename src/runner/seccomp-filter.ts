@@ -1,6 +1,6 @@
 /**
- * The filter of system calls for sandboxed processes at the kernel level: a classic BPF program that the kernel runs before each call. It
- * refuses calls that user code does not need and that exploits of the kernel begin with. It is a deny list: the namespaces are the wall, and
+ * The filter of system calls for sandboxed processes and builder processes at the kernel level: a classic BPF program that the kernel runs
+ * before each call. It refuses calls that they do not need and that exploits of the kernel begin with. It is a deny list: the namespaces are the wall, and
  * the filter reduces the attack surface behind it. The kernel remembers which calls are always allowed, so most calls pass without running it.
  */
 
@@ -35,8 +35,8 @@ type Numbers = readonly [x64: number | undefined, arm64: number | undefined];
 
 /** These calls fail with EPERM, whatever their arguments are. */
 export const refusedCalls: Readonly<Record<string, Numbers>> = {
-  // A second process, which could outlive the limits of the first. Threads are started with `clone`, below.
-  ...{ fork: [57, undefined], vfork: [58, undefined], execveat: [322, 281] },
+  // Threads are started with `clone`, below.
+  ...{ vfork: [58, undefined], execveat: [322, 281] },
   // Namespaces, roots and mounts.
   ...{ unshare: [272, 97], setns: [308, 268], mount: [165, 40], umount2: [166, 39], pivot_root: [155, 41] },
   ...{ chroot: [161, 51], open_tree: [428, 428], move_mount: [429, 429], fsopen: [430, 430] },
@@ -46,6 +46,8 @@ export const refusedCalls: Readonly<Record<string, Numbers>> = {
   ...{ ptrace: [101, 117], process_vm_readv: [310, 270], process_vm_writev: [311, 271], kcmp: [312, 272] },
   ...{ pidfd_open: [434, 434], pidfd_getfd: [438, 438], process_madvise: [440, 440] },
   ...{ process_mrelease: [448, 448], move_pages: [279, 239], migrate_pages: [256, 238] },
+  // A session of its own, whose priority would be the usual one again.
+  ...{ setsid: [112, 157] },
   // Sockets. Connections go through a descriptor that the process was given.
   ...{ socket: [41, 198], connect: [42, 203], bind: [49, 200], listen: [50, 201] },
   ...{ accept: [43, 202], accept4: [288, 242] },
@@ -79,8 +81,9 @@ export const refusedCalls: Readonly<Record<string, Numbers>> = {
   },
 };
 
-/** Calls that are decided by their arguments, or answered as a kernel without the call does. */
+/** Calls that are decided by their arguments or the kind of process, or answered as a kernel without the call does. */
 export const conditionalCalls = {
+  fork: [57, undefined],
   clone: [56, 220],
   clone3: [435, 435],
   personality: [135, 92],
@@ -88,8 +91,16 @@ export const conditionalCalls = {
   ioctl: [16, 29],
 } as const satisfies Record<string, Numbers>;
 
-/** Returns the program in the form that the kernel reads. Bubblewrap reads it from a descriptor. */
-export function seccompFilter(architecture: FilterArchitecture): Buffer {
+/**
+ * Returns the program in the form that the kernel reads. Bubblewrap reads it from a descriptor. `startsPrograms`: further processes are
+ * allowed, in the same namespaces and under the same filter. A filter has no memory, so it cannot count them.
+ */
+export function seccompFilter(
+  architecture: FilterArchitecture,
+  { startsPrograms = false }: { startsPrograms?: boolean } = {},
+): Buffer {
+  // A second process could outlive the limits of the first.
+  const ofProcess = startsPrograms ? allow : eperm;
   const numberOf = (numbers: Numbers): number | undefined => numbers[architecture === 'x64' ? 0 : 1];
   const on = (numbers: Numbers, body: readonly Instruction[]): Instruction[] => {
     const number = numberOf(numbers);
@@ -108,8 +119,9 @@ export function seccompFilter(architecture: FilterArchitecture): Buffer {
       give(eperm),
       jumpUnlessAnyBit(cloneThread, 1),
       give(allow),
-      give(eperm),
+      give(ofProcess),
     ]),
+    ...on(conditionalCalls.fork, [give(ofProcess)]),
     ...on(conditionalCalls.personality, [
       load(offsetOf.firstArgument),
       jumpUnlessEqual(0, 1),

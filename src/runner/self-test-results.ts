@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { release } from 'node:os';
 import { basename } from 'node:path';
-import type { Confinement } from './confinement.ts';
+import type { Confinement } from './sandbox-grant.ts';
 
 /**
  * Stores which walls have stood the attacks, with kernel and program versions, in a file of the data folder. Walls that let an attack through

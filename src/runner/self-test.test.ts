@@ -1,25 +1,27 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
 import { chmod, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { AddressPolicy } from '#egress/address-policy.ts';
 import { type Logger, silentLogger } from '#lib/logger.ts';
-import { kernelSkip } from '../../test/support/sandbox-level.ts';
+import { kernelSkip, withOpenFilter } from '../../test/support/sandbox-level.ts';
 import { createTempFolder } from '../../test/support/temp-folder.ts';
 import { makeAttackTargets } from './attack-targets.ts';
-import { findKernelPrograms } from './kernel-command.ts';
+import { findKernelPrograms } from './bubblewrap-command.ts';
 import { Launcher } from './launcher.ts';
+import { reachableBase, SandboxFolders } from './runner-folders.ts';
 import { defaultRunnerLimits } from './runner-limits.ts';
 import { systemTimer } from './runner-timer.ts';
-import { reachableBase, SandboxFolders } from './sandbox-folders.ts';
 import { buildSandboxProgram } from './sandbox-program.ts';
 import { findConfinement, mayUseDistinctUsers } from './self-test.ts';
 
 const skip = await kernelSkip();
 const attacksUrl = new URL('./sandbox/attacks.ts', import.meta.url);
+const attackPrograms = [attacksUrl, new URL('./process-start.ts', attacksUrl)].map(
+  ({ pathname }) => pathname,
+);
 
 type Options = Partial<Parameters<typeof findConfinement>[0]>;
 
@@ -49,33 +51,47 @@ async function find(path: string, overrides: Options = {}) {
 const race = 'files by a folder that is renamed';
 const longestRaceMs = 30_000;
 
+interface Started {
+  /** Flags of Node. */
+  flags: (scratch: string) => string[];
+  /** A program, with its arguments, that starts Node. Absent: none. */
+  by?: readonly string[];
+  /** What is said of the service. Absent: the truth. */
+  servicePid?: number;
+}
+
 /** Runs the attacks in a Node process with these flags and returns those that succeed. Tries longer each time when a busy machine loses the race. */
 async function attack(folder: string, flags: (scratch: string) => string[]): Promise<string[]> {
   let through: string[] = [];
   for (let renameMs = 50; renameMs < longestRaceMs && !through.includes(race); renameMs *= 2)
-    through = await attackOnce(folder, renameMs, flags);
+    through = await attackOnce(folder, renameMs, { flags });
   return through;
 }
 
 async function attackOnce(
   folder: string,
   renameMs: number,
-  flags: (scratch: string) => string[],
+  { flags, by = [], servicePid }: Started,
 ): Promise<string[]> {
   const scratch = join(folder, 'scratch');
   await rm(scratch, { recursive: true, force: true });
   await mkdir(scratch);
   await using targets = await makeAttackTargets(folder);
-  const { servicePid, canary, secret, port } = targets;
-  const given = JSON.stringify({ servicePid, canary, secret, port, program: canary, renameMs });
+  const given = JSON.stringify({
+    ...targets,
+    ...(servicePid === undefined ? {} : { servicePid }),
+    program: targets.canary,
+    renameMs,
+  });
   const main = join(folder, 'main.ts');
   await writeFile(
     main,
     `import { runAttacks } from ${JSON.stringify(attacksUrl.href)};
      console.log(JSON.stringify(await runAttacks(${given}, ${JSON.stringify(scratch)})));`,
   );
-  const { stdout } = await promisify(execFile)(process.execPath, ['--no-warnings', ...flags(scratch), main], {
-    env: { TZ: 'UTC', SECRET: 'of the service' },
+  const [program = '', ...args] = [...by, process.execPath, '--no-warnings', ...flags(scratch), main];
+  const { stdout } = await promisify(execFile)(program, args, {
+    env: { TZ: 'UTC', SECRET: 'of the service', PATH: process.env.PATH },
   });
   return (JSON.parse(stdout) as { through: string[] }).through;
 }
@@ -92,11 +108,22 @@ test('with a permission for one folder, code reads a file beside it by renaming'
   await using folder = await createTempFolder('attacks');
   const through = await attack(folder.path, (scratch) => [
     '--permission',
-    ...[scratch, join(folder.path, 'main.ts'), attacksUrl.pathname].map((path) => `--allow-fs-read=${path}`),
+    ...[scratch, join(folder.path, 'main.ts'), ...attackPrograms].map((path) => `--allow-fs-read=${path}`),
     `--allow-fs-write=${scratch}`,
   ]);
   assert.ok(through.includes(race), through.join(', '));
   assert.ok(!through.includes('files by path'));
+});
+
+test('a process inside that has the number of the service is not taken for it', { skip }, async () => {
+  await using folder = await createTempFolder('attacks');
+  const namespace = ['unshare', '--user', '--map-root-user', '--pid', '--fork', '--mount-proc'];
+  const through = await attackOnce(folder.path, 50, { flags: () => [], by: namespace, servicePid: 1 });
+  assert.ok(through.includes('files by path'), 'the attacks ran');
+  assert.deepEqual(
+    through.filter((name) => name.endsWith('other processes')),
+    [],
+  );
 });
 
 test('the kernel level is used when no attack succeeds, which is tried once for each kernel and version', {
@@ -115,13 +142,9 @@ test('the kernel level is used when no attack succeeds, which is tried once for 
   assert.equal((await find(folder.path, { findPrograms: openFilter })).level, 'kernel');
 });
 
-/** A filter that allows every call: BPF_RET with SECCOMP_RET_ALLOW. */
 function openFilter(folder: string): ReturnType<typeof findKernelPrograms> {
   const tools = findKernelPrograms(folder);
-  if (typeof tools === 'string') return tools;
-  const filter = join(folder, 'open.bpf');
-  writeFileSync(filter, Buffer.from([6, 0, 0, 0, 0, 0, 0xff, 0x7f]));
-  return { ...tools, filter };
+  return typeof tools === 'string' ? tools : withOpenFilter(tools, folder);
 }
 
 test('at the seat belt the attacks are tried as well, and none succeeds', async () => {

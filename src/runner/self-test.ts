@@ -1,10 +1,10 @@
 import { getuid } from 'node:process';
 import { makeAttackTargets } from './attack-targets.ts';
-import type { Confinement } from './confinement.ts';
-import { findKernelPrograms, insidePaths } from './kernel-command.ts';
+import { findKernelPrograms, insidePaths } from './bubblewrap-command.ts';
 import { type PoolOptions, ProcessPool } from './process-pool.ts';
 import type { ProbeRequest } from './protocol.ts';
-import { findExecutable, othersCanReach } from './sandbox-folders.ts';
+import { findExecutable, othersCanReach } from './runner-folders.ts';
+import type { Confinement } from './sandbox-grant.ts';
 import { SelfTestResults, selfTestKey } from './self-test-results.ts';
 
 /** True when the service is root and other users can reach the node binary. */
@@ -45,7 +45,7 @@ export async function findConfinement(options: TestOptions): Promise<Confinement
 }
 
 /** The operator requires the kernel level, and it does not work on this machine. */
-export class KernelLevelMissingError extends Error {
+class KernelLevelMissingError extends Error {
   override name = 'SandboxError';
   constructor(reason: string) {
     super(
@@ -133,10 +133,10 @@ async function startAttacks(
   { program, ...rest }: { program: string; bare?: true },
 ): Promise<Started> {
   await using targets = await makeAttackTargets(options.folders.program);
-  const { servicePid, canary, secret, port } = targets;
+  const { servicePid, serviceStart, canary, secret, port } = targets;
   return await startProbe(options, confinement, {
     ...rest,
-    attacks: { servicePid, canary, secret, port, program },
+    attacks: { servicePid, serviceStart, canary, secret, port, program },
   });
 }
 

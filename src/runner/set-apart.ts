@@ -1,9 +1,9 @@
-import type { CallRequest, SetApartDeployment } from './runner.ts';
+import type { Blame, CallRequest, SetApartDeployment } from './runner.ts';
 
 /** Far more than the deployments of a node that end their processes. Beyond that, the one set apart first may share again. */
 const rememberedMax = 10_000;
 
-type Code = Pick<CallRequest, 'deploymentId' | 'ownerId' | 'module' | 'bundle' | 'revision'>;
+type Code = Pick<CallRequest, 'deploymentId' | 'ownerId' | 'trustDomain' | 'module' | 'bundle' | 'revision'>;
 
 interface Culprit extends SetApartDeployment {
   /** The code at fault. Undefined: some code of this revision. */
@@ -17,6 +17,8 @@ interface Culprit extends SetApartDeployment {
  */
 export class SetApart {
   readonly #culprits = new Map<string, Culprit>();
+  /** By trust domain. What happened stays true when the code has changed. */
+  readonly #blames = new Map<string, Blame>();
 
   /** Sets the deployment of a call apart whose code ended the process. */
   add({ module, bundle, ...rest }: Code, how: { reason: string; atMs: number }): void {
@@ -25,7 +27,7 @@ export class SetApart {
 
   /** Sets a deployment apart because code that its ended calls left behind ended the process. It is unknown which code it was. */
   addStray(
-    rest: Pick<Code, 'deploymentId' | 'ownerId' | 'revision'>,
+    rest: Pick<Code, 'deploymentId' | 'ownerId' | 'trustDomain' | 'revision'>,
     how: { reason: string; atMs: number },
   ): void {
     this.#add({ ...rest, code: undefined }, how);
@@ -35,15 +37,18 @@ export class SetApart {
     {
       deploymentId,
       ownerId,
+      trustDomain = ownerId,
       revision,
       code,
-    }: Pick<Culprit, 'deploymentId' | 'ownerId' | 'revision' | 'code'>,
+    }: Pick<Culprit, 'deploymentId' | 'ownerId' | 'revision' | 'code'> & Pick<Code, 'trustDomain'>,
     { reason, atMs }: { reason: string; atMs: number },
   ): void {
-    this.#culprits.delete(deploymentId);
-    this.#culprits.set(deploymentId, { deploymentId, ownerId, revision, code, reason, atMs });
-    const [first] = this.#culprits.keys();
-    if (this.#culprits.size > rememberedMax && first !== undefined) this.#culprits.delete(first);
+    remember(this.#culprits, deploymentId, { deploymentId, ownerId, revision, code, reason, atMs });
+    remember(this.#blames, trustDomain, { deploymentId, reason, atMs });
+  }
+
+  lastBlameOf(trustDomain: string): Blame | undefined {
+    return this.#blames.get(trustDomain);
   }
 
   has({ deploymentId, module, bundle, revision }: Code): boolean {
@@ -73,4 +78,12 @@ export class SetApart {
       .reverse()
       .map(({ deploymentId, ownerId, reason, atMs }) => ({ deploymentId, ownerId, reason, atMs }));
   }
+}
+
+/** Puts a value at the end, as the latest. */
+function remember<T>(all: Map<string, T>, key: string, value: T): void {
+  all.delete(key);
+  all.set(key, value);
+  const [first] = all.keys();
+  if (all.size > rememberedMax && first !== undefined) all.delete(first);
 }

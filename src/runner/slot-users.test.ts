@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { describe, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { waitFor } from '../../test/support/wait-for.ts';
-import { findExecutable } from './sandbox-folders.ts';
+import { findExecutable } from './runner-folders.ts';
 import { SlotUsers } from './slot-users.ts';
 
 const three = { first: 70_000, last: 70_002 };

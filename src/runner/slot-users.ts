@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { setTimeout } from 'node:timers/promises';
-import { startTimeOf } from './sandbox-folders.ts';
+import { startTimeOf } from './runner-folders.ts';
 
 /** User IDs that no account uses: above those of people, containers and directories, below the largest that all file systems support. */
 const manyUsers = { first: 2_010_000_000, last: 2_146_999_999 };

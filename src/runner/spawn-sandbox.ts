@@ -1,11 +1,13 @@
 import { existsSync } from 'node:fs';
 import { constants } from 'node:os';
-import type { SandboxGrant } from './confinement.ts';
-import { insidePaths, kernelCommand, packagesInside } from './kernel-command.ts';
+import { insidePaths, kernelCommand, packagesInside } from './bubblewrap-command.ts';
+import { niceness } from './cpu-shares.ts';
 import type { ProcessExit } from './launch-messages.ts';
 import type { Launched, Launcher } from './launcher.ts';
 import { nodeCommand } from './node-command.ts';
+import type { ProcessGroup } from './process-groups.ts';
 import { childrenOf } from './process-memory.ts';
+import type { SandboxGrant } from './sandbox-grant.ts';
 
 export interface SpawnedSandbox {
   /** The process that was started: the one that runs user code, or bubblewrap, which starts that one. */
@@ -15,6 +17,8 @@ export interface SpawnedSandbox {
   packagesInside: (folder: string) => string;
   /** True when a folder of packages existed when the process started, or may be added later. */
   mayRead: (packagesFolder: string) => boolean;
+  /** Its control group, where it has one. */
+  group: ProcessGroup | undefined;
   /** How the process that runs user code ended, derived from the end of the started one. */
   endOf: (exit: ProcessExit) => ProcessExit;
   /** Called when the program has reported that it runs. Undefined when it has ended since. */
@@ -32,21 +36,27 @@ export interface SandboxPids {
  * Starts a sandboxed process with its flags, environment, descriptors, user and folder. This function and the two commands that it chooses
  * from determine everything that user code can reach.
  */
-export async function spawnSandbox(launcher: Launcher, grant: SandboxGrant): Promise<SpawnedSandbox> {
+export async function spawnSandbox(
+  launcher: Launcher,
+  grant: SandboxGrant,
+  group?: ProcessGroup,
+): Promise<SpawnedSandbox> {
   const { kernel } = grant;
   const packages = kernel === undefined ? undefined : grant.packages?.filter((folder) => existsSync(folder));
   const [command, args] = kernel === undefined ? nodeCommand(grant) : kernelCommand(grant, kernel);
   const launched = await launcher.launch({
-    ...{ command, args, cwd: '/' },
+    ...{ command, args, cwd: '/', niceness: niceness.usual },
     // There are no credentials in it; they come with calls.
     env: { TZ: 'UTC' },
     ...(grant.uid === undefined ? {} : { uid: grant.uid }),
+    ...(group === undefined ? {} : { groupFile: group.procsFile }),
     // Bubblewrap reads this file.
     ...(kernel === undefined ? {} : { openFile: kernel.filter }),
   });
   const isKernel = kernel !== undefined;
   return {
     launched,
+    group,
     scratchInside: isKernel ? insidePaths.tmp : grant.scratch,
     packagesInside: isKernel ? packagesInside : (folder) => folder,
     mayRead: (folder) => packages === undefined || packages.includes(folder),

@@ -6,7 +6,7 @@ import { after, before, test } from 'node:test';
 import { type Logger, silentLogger } from '#lib/logger.ts';
 import { type RunnerFixture, resultOf, startRunnerFixture } from '../../test/support/runner-fixture.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
-import { findExecutable } from './sandbox-folders.ts';
+import { findExecutable } from './runner-folders.ts';
 
 let fixture: RunnerFixture;
 let onStartFailed: (() => void) | undefined;

@@ -344,8 +344,8 @@ test('a module that does not load fails its calls with its logs; calls of others
   }
   letGo();
   assert.equal(exportsOf(await slow).$return_value, 'slow');
-  const mended = { ...broken, bundle: bundleOf(actionWith('return performance.timeOrigin')) };
-  assert.equal(exportsOf(await fixture.runner.call(mended)).$return_value, first);
+  const fixed = { ...broken, bundle: bundleOf(actionWith('return performance.timeOrigin')) };
+  assert.equal(exportsOf(await fixture.runner.call(fixed)).$return_value, first);
   assert.equal(await pid(), first);
 });
 

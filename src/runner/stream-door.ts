@@ -10,6 +10,10 @@ import { streamKeyBytes } from './launch-messages.ts';
 const introductionMs = 10_000;
 /** The system limits the path of a socket to this. */
 const pathBytesMax = 107;
+/** Name of the socket in its folder. */
+const socketName = 's';
+/** `mkdtemp` appends this many characters to the name of a folder. */
+const randomCharacters = 6;
 
 /**
  * The socket to which the streams of started processes connect. It is in a folder that only the service's user may enter, and each stream
@@ -55,10 +59,10 @@ export class StreamDoor {
   async #open(): Promise<string> {
     this.#opened?.server.close();
     this.#opened = undefined;
-    const name = 'streams-XXXXXX/s';
-    const isShort = Buffer.byteLength(join(this.#folder, name)) <= pathBytesMax;
-    const prefix = isShort ? join(this.#folder, 'streams-') : join(tmpdir(), 'millrace-');
-    const address = join(await mkdtemp(prefix), 's');
+    const prefix = join(this.#folder, 'streams-');
+    const path = join(prefix + 'x'.repeat(randomCharacters), socketName);
+    const fits = Buffer.byteLength(path) <= pathBytesMax;
+    const address = join(await mkdtemp(fits ? prefix : join(tmpdir(), 'millrace-')), socketName);
     const server = createServer((socket) => this.#onConnection(socket));
     server.listen(address);
     await once(server, 'listening');

@@ -7,3 +7,8 @@ export function trustDomainOf(ownerId: string, accountOwners: Iterable<string>):
   others.delete(ownerId);
   return [ownerId, ...[...others].sort()].join(' ');
 }
+
+/** The owner, and then the users whose accounts the code of a trust domain uses. */
+export function membersOfDomain(trustDomain: string): string[] {
+  return trustDomain.split(' ');
+}

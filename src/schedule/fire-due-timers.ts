@@ -19,7 +19,7 @@ const lateMs = 2_000;
 
 export interface TimerOptions {
   store: Store;
-  /** What timers set going, by the prefix of the ids of their subjects. */
+  /** What a due timer starts, by the prefix of the id of its source (`dc`) or workflow (`p`). */
   targets: { readonly dc: TickTarget; readonly p: TickTarget };
   /** True when an owner has quota for one more run. Called for each tick, so it has to be fast. */
   mayRun: (ownerId: string) => boolean | Promise<boolean>;
@@ -33,8 +33,9 @@ interface TickPlan extends DueTick {
 }
 
 /**
- * One pass: in one transaction the due timers are locked, what they set going is inserted, their next times and the
- * ledger are written. Returns how many timers were due and how many ticks fired.
+ * Fires the timers that are due, those of cron expressions and of intervals. In one transaction they are locked, what they start is inserted,
+ * and their next times and the ledger are written. For a source that is a job (`source-ticks.ts`), which `jobs/worker-pool.ts` takes and
+ * `sources/run-source.ts` runs; for a workflow it is a run. Returns how many timers were due and how many ticks fired.
  */
 export async function fireDueTimers(
   options: TimerOptions,

@@ -5,7 +5,7 @@ import { CallerError } from '#lib/errors.ts';
 export type Schedule = { intervalSeconds: number } | { cron: string; timezone: string };
 
 /** A source runs at most this often (specification, section 8). */
-export const intervalSecondsMin = 15;
+const intervalSecondsMin = 15;
 /** A year and a day; longer waits are a mistake. */
 const intervalSecondsMax = 366 * 86_400;
 

@@ -27,7 +27,10 @@ function partsOf(store: Store, options: Partial<TimerOptions> & { onJobs?: () =>
   const { onJobs = () => {}, ...others } = options;
   return {
     store,
-    targets: { dc: new SourceTicks({ store, onJobs }), p: noWorkflows },
+    targets: {
+      dc: new SourceTicks({ store, hold: async (_, jobs) => [...jobs], onHeld: () => {}, onJobs }),
+      p: noWorkflows,
+    },
     mayRun: () => true,
     ...others,
   };
@@ -181,7 +184,7 @@ describe('timers', () => {
       scheduler.start();
       await onJobs.promise;
       await scheduler.stop();
-      assert.ok(performance.now() - begun < 5_000);
+      assert.ok(performance.now() - begun < 30_000);
       assert.equal((await queued(store)).length, 1000);
       assert.equal(new Set((await queued(store)).map(({ lane }) => lane)).size, 1000);
     });

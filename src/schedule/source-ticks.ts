@@ -1,7 +1,10 @@
-import { insertJobs, jobRow } from '#jobs/job-store.ts';
+import { insertJobs, jobRow, type NewJob } from '#jobs/job-store.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import type { DueTick, FiredTicks, TickTarget } from './tick-target.ts';
 import { timerEvent } from './timer-event.ts';
+
+/** Returns the jobs of ticks with those of sources under flow control held back. */
+export type HoldTicks = (tx: Tx, jobs: readonly NewJob<'run_source'>[]) => Promise<NewJob<'run_source'>[]>;
 
 /**
  * Timers of sources become jobs `run_source`. A tick whose predecessor has not finished is skipped: the job of a timer
@@ -9,16 +12,31 @@ import { timerEvent } from './timer-event.ts';
  */
 export class SourceTicks implements TickTarget {
   readonly #store: Pick<Store, 'notify'>;
+  readonly #hold: HoldTicks;
   readonly #onJobs: () => void;
+  readonly #onHeld: (sourceId: string) => void;
 
-  constructor(options: { store: Pick<Store, 'notify'>; onJobs: () => void }) {
+  constructor(options: {
+    store: Pick<Store, 'notify'>;
+    hold: HoldTicks;
+    onJobs: () => void;
+    /** Ticks of this source were stored that flow control has to look at. */
+    onHeld: (sourceId: string) => void;
+  }) {
     this.#store = options.store;
+    this.#hold = options.hold;
     this.#onJobs = options.onJobs;
+    this.#onHeld = options.onHeld;
   }
 
   async fire(tx: Tx, ticks: readonly DueTick[], nowMs: number): Promise<FiredTicks> {
-    const jobs = ticks.map((tick) => jobOf(tick, nowMs));
+    const made = await this.#hold(
+      tx,
+      ticks.map((tick) => jobOf(tick, nowMs)),
+    );
+    const jobs = made.map((job) => jobRow(job));
     const inserted = new Set(await insertJobs(tx, jobs));
+    const held = made.filter(({ id, payload }) => payload.flow !== undefined && inserted.has(id));
     if (inserted.size > 0) await this.#store.notify(tx, 'millrace_jobs', '');
     return {
       outcomes: jobs.map(({ id }) =>
@@ -28,18 +46,25 @@ export class SourceTicks implements TickTarget {
       ),
       committed: () => {
         if (inserted.size > 0) this.#onJobs();
+        for (const { payload } of held) this.#onHeld(payload.source_id);
       },
     };
   }
 }
 
+const tickPrefix = 'tick_';
+
 /** All ticks of a timer have one job id. */
 export function tickJobId(timerId: string): string {
-  return `tick_${timerId}`;
+  return `${tickPrefix}${timerId}`;
 }
 
-function jobOf({ timer, schedule }: DueTick, nowMs: number) {
-  return jobRow({
+export function isTickJob(id: string): boolean {
+  return id.startsWith(tickPrefix);
+}
+
+function jobOf({ timer, schedule }: DueTick, nowMs: number): NewJob<'run_source'> {
+  return {
     id: tickJobId(timer.id),
     kind: 'run_source',
     ownerId: timer.owner_id,
@@ -53,5 +78,5 @@ function jobOf({ timer, schedule }: DueTick, nowMs: number) {
     },
     runAtMs: nowMs,
     nowMs,
-  });
+  };
 }

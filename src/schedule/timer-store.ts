@@ -20,7 +20,7 @@ const timerColumns = [
 ] as const;
 
 /** Ledger rows kept per source or workflow. */
-export const ticksRetained = 100;
+const ticksRetained = 100;
 
 export function scheduleOf(timer: Pick<TimerTable, 'interval_seconds' | 'cron' | 'timezone'>): Schedule {
   return timer.cron === null
@@ -34,6 +34,11 @@ export async function insertTimers(tx: Tx, rows: readonly TimerTable[]): Promise
       .insertInto('timers')
       .values([...rows])
       .execute();
+}
+
+/** Ends all timers of an owner. */
+export async function deleteTimersOfOwner(tx: Tx, ownerId: string): Promise<void> {
+  await tx.deleteFrom('timers').where('owner_id', '=', ownerId).execute();
 }
 
 export async function deleteTimersOf(tx: Tx, subjectId: string): Promise<void> {

@@ -6,6 +6,7 @@ import type { Clock } from '#lib/clock.ts';
 import { CallerError, toError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Logger } from '#lib/logger.ts';
+import type { QuotaGuard } from '#metering/quota-guard.ts';
 import type { Runner } from '#runner/runner.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import { isUniqueViolation } from '#storage/store-errors.ts';
@@ -49,6 +50,10 @@ export interface ChangeStepOptions {
   /** Timers were added or changed. */
   onTimers: () => void;
   onEndpointChange: (endpointKey: string) => void;
+  /** The flow control of a source may have changed, or the source went. */
+  onFlowControl: (sourceId: string) => void;
+  /** Absent: owners may have any number of sources. */
+  quotas?: Pick<QuotaGuard, 'requireRoom'>;
 }
 
 interface SourceWriteOptions {
@@ -73,6 +78,7 @@ export class ChangeSteps {
   readonly #context: DeploymentContext;
   readonly #onTimers: () => void;
   readonly #onEndpointChange: (endpointKey: string) => void;
+  readonly #onFlowControl: (sourceId: string) => void;
 
   constructor(options: ChangeStepOptions) {
     this.#store = options.store;
@@ -87,6 +93,7 @@ export class ChangeSteps {
     this.#context = options.context;
     this.#onTimers = options.onTimers;
     this.#onEndpointChange = options.onEndpointChange;
+    this.#onFlowControl = options.onFlowControl;
   }
 
   /** The source with the mark of a new change, not written yet. */
@@ -108,7 +115,7 @@ export class ChangeSteps {
     source: SourceTable,
     marked: SourceTable,
     component: ComponentTable,
-    options: { onFailure: 'refuse' | 'go-on'; onMissing: 'refuse' | 'go-on' },
+    options: { onFailure: 'refuse' | 'go-on'; onMissing: 'refuse' | 'go-on'; msMax?: number },
   ): Promise<void> {
     try {
       let deployment: Deployment;
@@ -120,7 +127,7 @@ export class ChangeSteps {
         this.#logger.warn({ source: source.id, error: toError(error).message }, 'source.deactivate-not-run');
         return;
       }
-      await this.runHookOrThrow(deployment, 'deactivate');
+      await this.runHookOrThrow(deployment, 'deactivate', options);
     } catch (error) {
       // Not run, or not known to have run: the mark stays, and the sweep undoes what there is.
       if (!(error instanceof CallerError)) throw error;
@@ -227,8 +234,12 @@ export class ChangeSteps {
     }
   }
 
-  async runHookOrThrow(deployment: Deployment, hook: 'deploy' | 'activate' | 'deactivate'): Promise<void> {
-    const outcome = await this.#runs.runHook(deployment, hook);
+  async runHookOrThrow(
+    deployment: Deployment,
+    hook: 'deploy' | 'activate' | 'deactivate',
+    limits: { msMax?: number } = {},
+  ): Promise<void> {
+    const outcome = await this.#runs.runHook(deployment, hook, limits);
     if (outcome.status !== 'finished' && outcome.status !== 'absent')
       throw hookError(hook, outcome, deployment.redact);
   }
@@ -237,11 +248,16 @@ export class ChangeSteps {
     this.#lanes.forget(source.id);
     if (source.endpoint_key !== null) this.#onEndpointChange(source.endpoint_key);
     this.#onTimers();
+    this.#onFlowControl(source.id);
   }
 
   /** Removes a source as it was read, or under its mark. False, with nothing removed, when another change came first. */
-  async erase(source: SourceTable): Promise<boolean> {
+  async erase(
+    source: SourceTable,
+    alongside?: (tx: Tx, source: SourceTable) => Promise<void>,
+  ): Promise<boolean> {
     const isErased = await this.#store.transaction(async (tx) => {
+      await alongside?.(tx, source);
       if (!(await deleteSource(this.#store, tx, source, guardOf(source), this.#clock.now()))) return false;
       await this.#links.removed(tx, { id: source.id, ownerId: source.owner_id });
       return true;

@@ -12,6 +12,7 @@ import { migrations } from '#storage/migrate.ts';
 import type { AccountTable, DataKeyTable } from '#storage/tables/account-tables.ts';
 import type { BundleTable } from '#storage/tables/component-tables.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
+import { placesForAny } from '../../test/support/claim-places.ts';
 import { DeployerFixture, failed, finished, me } from '../../test/support/deployer-fixture.ts';
 import { makeMembers } from '../../test/support/members.ts';
 import { createStoreLocation, forEachStore } from '../../test/support/stores.ts';
@@ -49,7 +50,7 @@ forEachStore((fixture) => {
     assert.equal(await left(), 1300, 'the first batch goes with the source');
     // The process died here; another one claims what is queued.
     const lanes = new LaneLeases({ node: 'node_2', store });
-    const options = { node: 'node_2', kinds: ['delete_events'] as const, limit: 10, laneMax: 1 };
+    const options = { node: 'node_2', kinds: ['delete_events'] as const, limit: 10, ...placesForAny(1) };
     const jobs = await claimJobs(store, { ...options, lanes, runningByLane: new Map(), nowMs: Date.now() });
     assert.deepEqual(
       jobs.map((job) => job.payload),

@@ -1,10 +1,12 @@
 import type { ConfiguredProps } from '#components/validate-props.ts';
 import { insertEmitter } from '#events/event-store.ts';
+import { type FlowControl, givenFlowControl } from '#flow-control/flow-control.ts';
+import { refuseDeleted } from '#identity/deletion-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import { newHexKey, newId } from '#lib/ids.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { ComponentReference, ComponentResolver } from '#registry/resolve-component.ts';
-import type { Store } from '#storage/store.ts';
+import type { Store, Tx } from '#storage/store.ts';
 import { isUniqueViolation } from '#storage/store-errors.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
 import { type ChangeStepOptions, ChangeSteps, changedMeanwhile, type SourceLinks } from './change-steps.ts';
@@ -14,6 +16,7 @@ import { type Deployment, type DeploymentContext, makeDeployment } from './deplo
 import { freeSlug, slugify } from './name-slug.ts';
 import type { SourceRuns } from './run-source.ts';
 import { guardOf, markOf, unchanging } from './source-change.ts';
+import { sourceFlowControl } from './source-flow-control.ts';
 import { definitionsOf, hasHook, shapeOfSource } from './source-shape.ts';
 import { accountsOf, insertSource, type SourceAccount, slugsLike } from './source-store.ts';
 import { timerRows } from './source-timers.ts';
@@ -31,7 +34,20 @@ export interface SourceChange extends ComponentReference {
   configured_props?: ConfiguredProps;
   /** Runs at once on each node. */
   concurrency?: number;
+  flow_control?: FlowControl | null;
   isolated?: boolean;
+}
+
+/** Written in the transaction that writes the source, so that there is never one without the other. */
+export interface SourceWrittenWith {
+  alongside?: (tx: Tx, source: SourceTable) => Promise<void>;
+}
+
+/** How a source is removed. */
+export interface SourceRemoval {
+  ignoreHookErrors: boolean;
+  /** Maximum duration of `deactivate`; 0: it is not run; undefined: the limit of every hook. */
+  hookMsMax?: number;
 }
 
 /** A source and what its props are. */
@@ -58,6 +74,7 @@ export class SourceDeployer {
   readonly #node: string;
   readonly #context: DeploymentContext;
   readonly #onEndpointChange: (endpointKey: string) => void;
+  readonly #quotas: ChangeStepOptions['quotas'];
 
   constructor(options: ChangeStepOptions & { resolver: Pick<ComponentResolver, 'resolve'> }) {
     this.#store = options.store;
@@ -69,6 +86,7 @@ export class SourceDeployer {
     this.#node = options.node;
     this.#context = options.context;
     this.#onEndpointChange = options.onEndpointChange;
+    this.#quotas = options.quotas;
     this.#configurer = new SourceConfigurer({ db: options.store.read, ...options });
     this.#steps = new ChangeSteps(options);
     this.#turns = new ChangeTurns({ steps: this.#steps, ...options });
@@ -88,8 +106,15 @@ export class SourceDeployer {
     return this.#turns.undoAbandoned();
   }
 
-  /** Order: component, additionalProps, props, endpoint, `deploy`, `activate`, active. */
-  async create(change: SourceChange, owner: SourceOwner): Promise<ConfiguredSource> {
+  /**
+   * Order: component, additionalProps, props, endpoint, `deploy`, `activate`, active. With `active: false` no hook runs: `activate` runs when
+   * the source is activated, and `deploy` never, since such a source was deployed elsewhere before.
+   */
+  async create(
+    change: SourceChange,
+    owner: SourceOwner,
+    { alongside }: SourceWrittenWith = {},
+  ): Promise<ConfiguredSource> {
     const component = await this.#resolver.resolve(change, owner);
     shapeOfSource(component);
     const id = newId('dc');
@@ -108,6 +133,7 @@ export class SourceDeployer {
       state: 'deploying',
       endpoint_key: newHexKey(),
       concurrency: change.concurrency ?? 1,
+      flow_control: null,
       isolated: change.isolated === true ? 1 : 0,
       revision: 1,
       change_id: newId('chg'),
@@ -118,8 +144,16 @@ export class SourceDeployer {
     };
     const subject = { source: draft, component, callerId: owner.userId };
     const configured = await this.#configurer.configure(subject, change.configured_props ?? {});
+    const settled = { ...draft, ...configured.columns };
+    settled.flow_control = sourceFlowControl(change.flow_control ?? null, settled, configured.definitions);
     return this.#turns.inTurn(id, async () => {
-      const source = await this.#insert({ ...draft, ...configured.columns }, configured.accounts, change);
+      if (change.active === false) {
+        const inactive = { ...settled, ...unchanging, state: 'inactive' as const };
+        const source = await this.#insert(inactive, configured.accounts, change, alongside);
+        this.#logger.info({ source: id, owner: owner.ownerId, component: component.id }, 'source.created');
+        return { source, definitions: configured.definitions };
+      }
+      const source = await this.#insert(settled, configured.accounts, change, alongside);
       let deployment: Deployment | undefined;
       let isActivated = false;
       try {
@@ -178,6 +212,9 @@ export class SourceDeployer {
         configured = made;
       }
       const definitions = configured?.definitions ?? oldDefinitions;
+      const flowControl =
+        change.flow_control === undefined ? givenFlowControl(source.flow_control) : change.flow_control;
+      draft.flow_control = sourceFlowControl(flowControl, draft, definitions);
       const result = (written: SourceTable) => {
         this.#steps.changed(written);
         // The old key may be gone.
@@ -192,7 +229,9 @@ export class SourceDeployer {
         return result(
           // Other nodes learn of these by the revision.
           await this.#steps.write(draft, guardOf(source), {
-            raise: draft.concurrency !== source.concurrency || draft.isolated !== source.isolated,
+            raise: (['concurrency', 'isolated', 'flow_control'] as const).some(
+              (name) => draft[name] !== source[name],
+            ),
           }),
         );
 
@@ -240,23 +279,29 @@ export class SourceDeployer {
     });
   }
 
-  /** Order: `deactivate`, remove. Throws `hook_failed` and removes nothing when the hook fails, unless `ignoreHookErrors` is set. */
-  async remove(id: string, options: { ignoreHookErrors: boolean }): Promise<void> {
+  /**
+   * Order: `deactivate`, remove. Throws `hook_failed` and removes nothing when the hook fails, unless `ignoreHookErrors` is set. `alongside`
+   * is done in the transaction that removes it; where it throws, the source stays.
+   */
+  async remove(id: string, options: SourceRemoval & SourceWrittenWith): Promise<void> {
     await this.#turns.inTurn(id, async () => {
-      const { ignoreHookErrors } = options;
+      const { ignoreHookErrors, hookMsMax } = options;
       const source = await this.#turns.mustFind(id, { alsoHalfUndone: ignoreHookErrors });
       const component = await this.#steps.componentOf(source);
       const marked = await this.#steps.marked(source);
       // Undoing an earlier change has tried what there was to try; hooks that fail are of no interest here.
       const isHalfUndone = source.change_id !== null;
       let held = source;
-      if (!isHalfUndone && hasHook(source, component, 'deactivate')) {
+      if (!isHalfUndone && hookMsMax !== 0 && hasHook(source, component, 'deactivate')) {
         held = await this.#steps.write(marked, guardOf(source));
         const onFailure = ignoreHookErrors ? 'go-on' : 'refuse';
-        await this.#steps.deactivate(source, marked, component, { onFailure, onMissing: 'refuse' });
+        await this.#steps.deactivate(source, marked, component, {
+          ...{ onFailure, onMissing: 'refuse' },
+          ...(hookMsMax === undefined ? {} : { msMax: hookMsMax }),
+        });
       }
       try {
-        if (!(await this.#steps.erase(held))) throw changedMeanwhile(id);
+        if (!(await this.#steps.erase(held, options.alongside))) throw changedMeanwhile(id);
       } catch (error) {
         await this.#steps.attempt('source.change-not-undone', id, () => this.#steps.restore(marked));
         throw error;
@@ -273,6 +318,7 @@ export class SourceDeployer {
     draft: SourceTable,
     accounts: readonly SourceAccount[],
     named: Pick<SourceChange, 'name' | 'name_slug'>,
+    alongside: SourceWrittenWith['alongside'],
   ): Promise<SourceTable> {
     const slug = slugify(named.name_slug ?? draft.name);
     for (let attempt = 0; ; attempt += 1) {
@@ -281,10 +327,13 @@ export class SourceDeployer {
       const source = { ...draft, name_slug: free, name: isNamed ? draft.name : free };
       try {
         await this.#store.transaction(async (tx) => {
+          await refuseDeleted(tx, source.owner_id);
+          await this.#quotas?.requireRoom(tx, 'sources', source.owner_id);
           await insertSource(tx, source, accounts);
           const emitter = { id: source.id, ownerId: source.owner_id };
           await insertEmitter(tx, emitter);
           await this.#links.added(tx, emitter);
+          await alongside?.(tx, source);
         });
         return source;
       } catch (error) {

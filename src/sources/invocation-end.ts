@@ -1,6 +1,7 @@
 import { bytesText } from '#lib/units.ts';
 import { usageOf } from '#metering/invocation-usage.ts';
 import type { CallOutcome, UserCodeError } from '#runner/call-outcome.ts';
+import { carriedTrace } from '#telemetry/span.ts';
 import type { Deployment } from './deployment.ts';
 import { eventsOfOutcome } from './outcome-events.ts';
 import type { InvocationEnd } from './settle-invocation.ts';
@@ -39,6 +40,7 @@ export function endOfInvocation(
       emitterId: source.id,
       ...(shape.dedupe === undefined ? {} : { dedupe: shape.dedupe }),
       hops: options.hops,
+      ...carriedTrace(),
       events: eventsOfOutcome(checked, { redact, originalEvent: options.originalEvent, nowMs }),
     },
     dbSets: checked.dbSets,

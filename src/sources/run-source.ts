@@ -1,25 +1,18 @@
-import type { EventRouter } from '#events/emit-event.ts';
-import type { EventBus } from '#events/event-bus.ts';
-import type { OutcomeRecorder } from '#health/outcome-store.ts';
 import type { JobPayloads } from '#jobs/job-kinds.ts';
 import type { JobHandler } from '#jobs/job-registry.ts';
-import { type LeasedJob, requeueJob, settleJobs } from '#jobs/job-store.ts';
-import { blamesMax, retryDelayMs } from '#jobs/retry-schedule.ts';
+import type { LeasedJob } from '#jobs/job-store.ts';
+import { blamesMax } from '#jobs/retry-schedule.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
-import { usageOf } from '#metering/invocation-usage.ts';
 import type { CallOutcome, HttpReply, UserCodeError } from '#runner/call-outcome.ts';
 import type { HostCall, HostCallAnswer, Runner, UserCall } from '#runner/runner.ts';
-import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
-import type { SourceTable } from '#storage/tables/source-tables.ts';
 import type { Deployment } from './deployment.ts';
-import { unknownEndpoint } from './endpoint-errors.ts';
-import { endOfInvocation, failureText, type InvocationLimits, isProcessCrash } from './invocation-end.ts';
-import { errorEvent } from './outcome-events.ts';
+import { endOfInvocation, type InvocationLimits, isProcessCrash } from './invocation-end.ts';
 import { both, type ReplyWaiter } from './reply-waiter.ts';
-import { type InvocationEnd, type SettleResult, settleInvocations } from './settle-invocation.ts';
+import { RunEnds, type RunEndsOptions } from './run-ends.ts';
+import { replacedNotice } from './source-flow-target.ts';
 import type { Lane, SourceLanes } from './source-lanes.ts';
 import type { SourceReplies } from './source-replies.ts';
 import { findSource, readComponentDb } from './source-store.ts';
@@ -38,45 +31,47 @@ const unsettledMax = 64;
 export class SourceRuns implements JobHandler {
   readonly #store: Store;
   readonly #runner: Runner;
-  readonly #bus: EventBus;
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #node: string;
   readonly #limits: InvocationLimits;
-  readonly #settle: BatchWrite<InvocationEnd, SettleResult>;
+  readonly #ends: RunEnds;
   readonly #lanes: SourceLanes;
   readonly #replies: SourceReplies;
   readonly #hostCalls: SourceHostCalls;
   readonly #kept: ReplyKeeper;
+  readonly #onFlowEnded: (sourceId: string) => void;
   readonly #waiters = new Map<string, ReplyWaiter>();
+  /** Runs under flow control, which a later event may replace. */
+  readonly #replaceable = new Map<string, AbortController>();
 
-  constructor(options: {
-    store: Store;
-    runner: Runner;
-    bus: EventBus;
-    router: EventRouter;
-    outcomes: OutcomeRecorder;
-    clock: Clock;
-    logger: Logger;
-    node: string;
-    lanes: SourceLanes;
-    replies: SourceReplies;
-    hostCalls: SourceHostCalls;
-    keptReplies: ReplyKeeper;
-    limits: InvocationLimits;
-  }) {
+  constructor(
+    options: RunEndsOptions & {
+      runner: Runner;
+      lanes: SourceLanes;
+      replies: SourceReplies;
+      hostCalls: SourceHostCalls;
+      keptReplies: ReplyKeeper;
+      /** A run under flow control has ended: its place may be free. */
+      onFlowEnded: (sourceId: string) => void;
+    },
+  ) {
     this.#store = options.store;
     this.#runner = options.runner;
-    this.#bus = options.bus;
     this.#clock = options.clock;
     this.#logger = options.logger;
     this.#node = options.node;
     this.#limits = options.limits;
-    this.#settle = settleInvocations(options);
+    this.#ends = new RunEnds(options);
     this.#lanes = options.lanes;
     this.#replies = options.replies;
     this.#hostCalls = options.hostCalls;
     this.#kept = options.keptReplies;
+    this.#onFlowEnded = options.onFlowEnded;
+    options.store.onNotify((channel, notice) => {
+      if (channel === 'millrace_jobs' && notice.startsWith(replacedNotice))
+        this.replaced(notice.slice(replacedNotice.length));
+    });
   }
 
   /**
@@ -97,7 +92,25 @@ export class SourceRuns implements JobHandler {
     this.#replies.stopAwaiting(jobId);
   }
 
+  /** Stops the code of a run whose job was removed. What it has caused is not stored. */
+  replaced(jobId: string): void {
+    this.#replaceable.get(jobId)?.abort();
+  }
+
   async run(job: LeasedJob, signal: AbortSignal): Promise<void> {
+    const payload = job.payload as JobPayloads['run_source'];
+    if (payload.flow === undefined) return this.#run(job, signal);
+    const replaced = new AbortController();
+    this.#replaceable.set(job.id, replaced);
+    try {
+      await this.#run(job, AbortSignal.any([signal, replaced.signal]));
+    } finally {
+      this.#replaceable.delete(job.id);
+      this.#onFlowEnded(payload.source_id);
+    }
+  }
+
+  async #run(job: LeasedJob, signal: AbortSignal): Promise<void> {
     const payload = job.payload as JobPayloads['run_source'];
     const lane = this.#lanes.of(payload.source_id);
     lane.waiting += 1;
@@ -146,27 +159,28 @@ export class SourceRuns implements JobHandler {
       stack: '',
     };
     const { event: originalEvent, tick } = payload;
-    await this.#failOutside(source, error, { redact: (text) => text, originalEvent, tick });
+    await this.#ends.failOutside(source, error, { redact: (text) => text, originalEvent, tick });
   }
 
-  /** Runs a hook and stores its emits, db writes and logs. If it threw, only its logs and the error are stored. */
+  /** Runs a hook, for `msMax` at most, and stores its emits, db writes and logs. If it threw, only its logs and the error are stored. */
   async runHook(
     deployment: Deployment,
     hook: 'deploy' | 'activate' | 'deactivate',
+    { msMax }: { msMax?: number } = {},
   ): Promise<CallOutcome | { status: 'absent' }> {
     if (!deployment.shape.hooks.includes(hook)) return { status: 'absent' };
     const { source } = deployment;
     const lane = this.#lanes.of(source.id);
     const db = await readComponentDb(this.#store.read, source.id);
-    const outcome = await this.call(deployment, { kind: 'hook', hook }, db);
+    const limit = msMax === undefined ? {} : { deadlineMsMax: msMax };
+    const outcome = await this.call(deployment, { kind: 'hook', hook }, db, limit);
     // No process was free, or the service is stopping: the hook did not run, so nothing is stored or counted.
     if (outcome.status === 'cancelled') return outcome;
     const end = endOfInvocation(deployment, outcome, {
       ...{ db: lane.db, limits: this.#limits, nowMs: this.#clock.now() },
       ...{ originalEvent: undefined, hops: 0, isStale: () => false },
     });
-    const result = await this.#store.writes.submit(this.#settle, end);
-    if (result.settled) this.#bus.publish(result.stored);
+    await this.#ends.settleWithoutJob(end);
     // Concurrent runs (a vendor's verification request) see from now on what the hook has set.
     if (lane.db !== undefined) lane.db = { ...lane.db, ...end.dbSets };
     this.#logger.info(
@@ -216,20 +230,8 @@ export class SourceRuns implements JobHandler {
   }
 
   /** Emits events of a source that no run caused. */
-  async emitOutside(
-    source: Pick<SourceTable, 'id' | 'owner_id'>,
-    events: InvocationEnd['emission']['events'],
-    outcome: Pick<InvocationEnd, 'run' | 'tick'> = {},
-  ): Promise<void> {
-    const result = await this.#store.writes.submit(this.#settle, {
-      sourceId: source.id,
-      emission: { emitterId: source.id, hops: 0, events },
-      dbSets: {},
-      usage: usageOf(source.owner_id, this.#clock.now(), { invocations: 0, computeMs: 0, memoryMb: 0 }),
-      isStale: () => false,
-      ...outcome,
-    });
-    if (result.settled) this.#bus.publish(result.stored);
+  emitOutside(...given: Parameters<RunEnds['emitOutside']>): Promise<void> {
+    return this.#ends.emitOutside(...given);
   }
 
   /** Reports an error that the code of a source threw after its runs. It belongs to no run. */
@@ -237,23 +239,7 @@ export class SourceRuns implements JobHandler {
     const deployment = await this.#lanes.deploymentOf(this.#lanes.of(sourceId));
     if (deployment === undefined) return;
     const { source, redact } = deployment;
-    await this.#failOutside(source, error, { redact, originalEvent: undefined });
-  }
-
-  /** Emits an error without a run on `$errors`, and marks the source as failing. */
-  async #failOutside(
-    source: SourceTable,
-    error: UserCodeError,
-    options: {
-      redact: (text: string) => string;
-      originalEvent: string | undefined;
-      tick?: InvocationEnd['tick'] | undefined;
-    },
-  ): Promise<void> {
-    const event = errorEvent(error, { ...options, nowMs: this.#clock.now() });
-    const run = { failure: failureText(error, options.redact), revision: String(source.revision) };
-    const { tick } = options;
-    await this.emitOutside(source, [event], { run, ...(tick === undefined ? {} : { tick }) });
+    await this.#ends.failOutside(source, error, { redact, originalEvent: undefined });
   }
 
   async #runInTurn(
@@ -268,11 +254,11 @@ export class SourceRuns implements JobHandler {
       deployment = await this.#lanes.deploymentOf(lane);
     } catch (error) {
       if (!(error instanceof CallerError)) throw error;
-      await this.#refuseRun(lane, job, payload, error);
+      await this.#ends.refuseRun(lane, job, payload, error);
       return;
     }
     if (deployment === undefined) {
-      await this.#dropJob(job);
+      await this.#ends.dropJob(job);
       return;
     }
     const db = await this.#lanes.dbOf(lane);
@@ -296,7 +282,7 @@ export class SourceRuns implements JobHandler {
     }
     waiter?.ended(replyReason(outcome));
     if (isProcessCrash(outcome) && (job.blames ?? 0) + 1 < blamesMax) {
-      await this.#runAgainLater(lane, job, outcome);
+      await this.#ends.runAgainLater(lane, job, outcome);
       return;
     }
     if (job.unpersisted?.refused === true) {
@@ -314,8 +300,7 @@ export class SourceRuns implements JobHandler {
     });
     // Undefined: it was dropped while the code ran, and the next run reads it from the store.
     if (lane.db !== undefined) lane.db = { ...lane.db, ...end.dbSets };
-    const lasting = job.lane === lane.sourceId ? { ...end, lane: job.lane } : end;
-    const settled = endJob(job, lasting, (jobEnd) => this.#settleEnd(lane, job, deployment, outcome, jobEnd));
+    const settled = this.#ends.settleRun(lane, job, { deployment, outcome, end });
     lane.unsettled.add(settled);
     const forgetSettled = () => lane.unsettled.delete(settled);
     settled.then(forgetSettled, forgetSettled);
@@ -324,116 +309,6 @@ export class SourceRuns implements JobHandler {
     endTurn();
     await settled;
   }
-
-  async #settleEnd(
-    lane: Lane,
-    job: LeasedJob,
-    deployment: Deployment,
-    outcome: CallOutcome,
-    end: InvocationEnd,
-  ): Promise<void> {
-    let result: SettleResult;
-    try {
-      result = await this.#store.writes.submit(this.#settle, end);
-    } catch (error) {
-      // Later runs of this lane saw state that is not on disk, so none of their outcomes may be stored.
-      lane.epoch += 1;
-      lane.db = undefined;
-      throw error;
-    }
-    if (!result.settled) {
-      lane.epoch += 1;
-      lane.db = undefined;
-      if (result.reason === 'removed') return;
-      if (result.reason === 'taken' && end.job !== undefined) {
-        this.#logger.warn({ source: lane.sourceId, job: job.id }, 'source.run-taken-over');
-        return;
-      }
-      throw new Error('an earlier run of this source could not be stored');
-    }
-    this.#bus.publish(result.stored);
-    const level = outcome.status === 'finished' ? 'debug' : 'info';
-    this.#logger[level](
-      {
-        source: lane.sourceId,
-        owner: deployment.source.owner_id,
-        job: job.id,
-        attempt: job.attempts,
-        status: outcome.status,
-        ms: Math.round(outcome.durationMs),
-        events: result.stored.length,
-        error: outcome.error === undefined ? undefined : deployment.redact(outcome.error.name),
-      },
-      'source.run-ended',
-    );
-  }
-
-  /** The process ended during the run: nothing is stored, and the invocation runs again after a pause. */
-  async #runAgainLater(lane: Lane, job: LeasedJob, outcome: CallOutcome): Promise<void> {
-    await job.unpersisted?.write();
-    const nowMs = this.#clock.now();
-    this.#logger.warn(
-      { source: lane.sourceId, job: job.id, attempt: job.attempts, status: outcome.status },
-      'source.process-ended',
-    );
-    await this.#store.transaction((tx) =>
-      requeueJob(tx, this.#node, job, {
-        state: 'queued',
-        runAtMs: nowMs + retryDelayMs((job.blames ?? 0) + 1, Math.random),
-        nowMs,
-        error: outcome.error?.message ?? outcome.status,
-        blamed: true,
-      }),
-    );
-  }
-
-  /** The configuration of the source is no longer valid (a deleted account): the run ends with an error event. */
-  async #refuseRun(
-    lane: Lane,
-    job: LeasedJob,
-    payload: JobPayloads['run_source'],
-    cause: CallerError,
-  ): Promise<void> {
-    const nowMs = this.#clock.now();
-    const error = { name: 'ConfigurationError', message: cause.message, stack: '', code: cause.code };
-    const end: InvocationEnd = {
-      sourceId: lane.sourceId,
-      emission: {
-        emitterId: lane.sourceId,
-        hops: payload.hops,
-        events: [errorEvent(error, { redact: (text) => text, originalEvent: payload.event, nowMs })],
-      },
-      dbSets: {},
-      usage: usageOf(job.ownerId, nowMs, { invocations: 1, computeMs: 0, memoryMb: this.#limits.memoryMb }),
-      isStale: () => false,
-      run: { failure: cause.message, revision: '' },
-      ...(payload.tick === undefined ? {} : { tick: payload.tick }),
-    };
-    const result = await endJob(job, end, (jobEnd) => this.#store.writes.submit(this.#settle, jobEnd));
-    if (result.settled) this.#bus.publish(result.stored);
-  }
-
-  /** The source was deleted. A request that was not acknowledged yet is refused. */
-  async #dropJob(job: LeasedJob): Promise<void> {
-    this.#logger.info({ job: job.id, reason: 'the source was deleted' }, 'source.run-dropped');
-    if (job.unpersisted?.refuse(unknownEndpoint()) === true) return;
-    await job.unpersisted?.write();
-    await this.#store.transaction((tx) => settleJobs(this.#store, tx, { node: this.#node, jobs: [job] }));
-  }
-}
-
-/** Stores the end of a job. If the row of the job is not written yet, the end is stored in its place. */
-function endJob<T>(
-  job: LeasedJob,
-  end: InvocationEnd,
-  store: (jobEnd: InvocationEnd) => Promise<T>,
-): Promise<T> {
-  if (job.unpersisted?.cancelWrite() !== true) {
-    return store({ ...end, job: { id: job.id, attempts: job.attempts } });
-  }
-  const settled = store(end);
-  job.unpersisted.settledBy(settled);
-  return settled;
 }
 
 function once(work: () => void): () => void {

@@ -85,6 +85,50 @@ describe('settling invocations', () => {
       );
     });
 
+    test('events beyond what the owner may emit are refused with an error in the logs, and the source is failing', async () => {
+      const { store } = fixture;
+      await store.transaction((tx) => insertEmitter(tx, { id: 'dc_1', ownerId: 'o_1' }));
+      let left = 1;
+      const settle = settleInvocations({
+        ...{ store, node, router: noSubscribers, clock: systemClock },
+        outcomes: new OutcomeRecorder(store, () => false),
+        allowance: {
+          eventsLeft: () => left,
+          emitted: (_ownerId, events) => {
+            left -= events;
+          },
+          refuseEvents: () => 'quota used up: 1 events a day',
+        },
+      });
+      const { job: _job, ...hook } = end('dc_1', 'none');
+      const events = [1, 2, 3].map((n) => ({ channel: '', event: String(n) }));
+      const run = { failure: null, revision: '1' };
+      await store.writes.submit(settle, { ...hook, run, emission: { ...hook.emission, events } });
+      const sentence = '2 event(s) were refused: quota used up: 1 events a day';
+      const stored = await store.read
+        .selectFrom('events')
+        .select(['channel', 'event'])
+        .orderBy('seq')
+        .execute();
+      assert.deepEqual(
+        stored.map(({ channel, event }) => [channel, channel === '' ? event : JSON.parse(event).message]),
+        [
+          ['', '1'],
+          ['$logs', sentence],
+        ],
+      );
+      const health = await store.read.selectFrom('health').select(['failing', 'reason']).execute();
+      assert.deepEqual(
+        health.map((row) => [row.failing, row.reason]),
+        [[1, sentence]],
+      );
+      const usage = await store.read.selectFrom('usage_days').select('events').execute();
+      assert.deepEqual(
+        usage.map((row) => row.events),
+        [1],
+      );
+    });
+
     if (fixture.dialect === 'postgres')
       test('nothing of a run is kept whose node has lost the turn of the source, and its job stays', async () => {
         await fixture.store.transaction((tx) => insertEmitter(tx, { id: 'dc_1', ownerId: 'o_1' }));

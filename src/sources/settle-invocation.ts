@@ -3,7 +3,9 @@ import {
   type Emission,
   type EmissionResult,
   type EmitStore,
+  type EventAllowance,
   type EventRouter,
+  emittedCount,
   lockEmittersOf,
   prefetchSubscribers,
 } from '#events/emit-event.ts';
@@ -54,10 +56,13 @@ export function settleInvocations(options: {
   router: EventRouter;
   clock: Clock;
   outcomes: OutcomeRecorder;
+  allowance?: EventAllowance;
 }): BatchWrite<InvocationEnd, SettleResult> {
-  const { store, node, router, clock, outcomes } = options;
+  const { store, node, router, clock, outcomes, allowance } = options;
   return {
     name: 'settle-invocations',
+    endsWork: true,
+    ownerOf: ({ usage }) => usage.ownerId,
     bytes: ({ emission, dbSets }) => {
       let bytes = 0;
       for (const { event, summary = '' } of emission.events) bytes += event.length + summary.length;
@@ -105,9 +110,12 @@ export function settleInvocations(options: {
         emitters,
         router,
         prefetched,
+        allowance,
         nowMs: clock.now(),
       });
       const dbSets = new Map<string, Record<string, string>>();
+      const emittedBy = new Map<InvocationEnd, number>();
+      const overLimit = new Map<InvocationEnd, string>();
       valid.forEach((end, index) => {
         const result: EmissionResult | undefined = emitted[index];
         if (result === undefined || !result.accepted) {
@@ -115,6 +123,8 @@ export function settleInvocations(options: {
           return;
         }
         results.set(end, { settled: true, stored: result.stored });
+        emittedBy.set(end, emittedCount(result.stored));
+        if (result.overLimit !== undefined) overLimit.set(end, result.overLimit);
         if (Object.keys(end.dbSets).length > 0)
           dbSets.set(end.sourceId, { ...dbSets.get(end.sourceId), ...end.dbSets });
       });
@@ -122,19 +132,20 @@ export function settleInvocations(options: {
       const present = new Set(emitters.map(({ id }) => id));
       await outcomes.record(
         tx,
-        valid.flatMap(({ sourceId, usage, run }) =>
-          run === undefined || !present.has(sourceId)
+        valid.flatMap((end) => {
+          const { sourceId, usage, run } = end;
+          return run === undefined || !present.has(sourceId)
             ? []
             : [
                 {
                   subjectId: sourceId,
                   ownerId: usage.ownerId,
                   atMs: clock.now(),
-                  failure: run.failure,
+                  failure: run.failure ?? overLimit.get(end) ?? null,
                   version: run.revision,
                 },
-              ],
-        ),
+              ];
+        }),
       );
       await recordTickEnds(
         store,
@@ -156,7 +167,7 @@ export function settleInvocations(options: {
       await addUsage(
         store,
         tx,
-        valid.map((end) => end.usage),
+        valid.map((end) => ({ ...end.usage, events: emittedBy.get(end) ?? 0 })),
       );
       return ends.map((end) => results.get(end) ?? { settled: false, reason: 'stale' });
     },

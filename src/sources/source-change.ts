@@ -10,6 +10,7 @@ const kept = [
   'dynamic_props',
   'apphooks',
   'concurrency',
+  'flow_control',
   'isolated',
   'state',
   'endpoint_key',

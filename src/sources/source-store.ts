@@ -1,10 +1,12 @@
 import { type ExpressionBuilder, type SqlBool, sql } from 'kysely';
 import { insertSourceAccounts, replaceSourceAccounts } from '#accounts/account-grant-store.ts';
 import { removeEmitter } from '#events/delete-events.ts';
+import { deleteFlowOf } from '#flow-control/flow-queue-store.ts';
 import type { HealthState } from '#health/health.ts';
 import { hasHealth } from '#health/health-store.ts';
 import { forgetOutcomes } from '#health/outcome-store.ts';
 import { removeKeysOf } from '#idempotency/idempotency-key-store.ts';
+import { arrivalLane } from '#jobs/held-jobs.ts';
 import { deleteLane } from '#jobs/job-store.ts';
 import { sharedLane } from '#jobs/shared-lane.ts';
 import { deleteTicksOf, deleteTimersOf, insertTimers } from '#schedule/timer-store.ts';
@@ -16,7 +18,7 @@ import type { SourceAccountTable, SourceTable, TimerTable } from '#storage/table
 import type { Tables } from '#storage/tables.ts';
 import { deleteApphooks, insertApphooks } from './apphook-store.ts';
 
-export const sourceColumns = [
+const sourceColumns = [
   'id',
   'owner_id',
   'user_id',
@@ -30,6 +32,7 @@ export const sourceColumns = [
   'state',
   'endpoint_key',
   'concurrency',
+  'flow_control',
   'isolated',
   'revision',
   'change_id',
@@ -97,16 +100,28 @@ export async function findSourceByEndpoint(db: Db, endpointKey: string): Promise
     .executeTakeFirst();
 }
 
-/** Owner, state and concurrency of a source; undefined when there is no such source. */
+/** Owner, state, concurrency and flow control of a source; undefined when there is no such source. */
 export async function sourceState(
   db: Db,
   id: string,
-): Promise<Pick<SourceTable, 'owner_id' | 'state' | 'concurrency'> | undefined> {
+): Promise<Pick<SourceTable, 'owner_id' | 'state' | 'concurrency' | 'flow_control'> | undefined> {
   return db
     .selectFrom('sources')
-    .select(['owner_id', 'state', 'concurrency'])
+    .select(['owner_id', 'state', 'concurrency', 'flow_control'])
     .where('id', '=', id)
     .executeTakeFirst();
+}
+
+/** The flow control of those of these sources that have one. */
+export async function flowControlsOf(db: Db, ids: readonly string[]): Promise<Map<string, string>> {
+  if (ids.length === 0) return new Map();
+  const rows = await db
+    .selectFrom('sources')
+    .select(['id', 'flow_control'])
+    .where('id', 'in', [...new Set(ids)])
+    .where('flow_control', 'is not', null)
+    .execute();
+  return new Map(rows.flatMap(({ id, flow_control }) => (flow_control === null ? [] : [[id, flow_control]])));
 }
 
 /** The lane of its runs: one after another over all nodes, or, where it gives that up, on any node. */
@@ -238,7 +253,8 @@ export async function deleteSource(
     .executeTakeFirst();
   if (Number(numDeletedRows) === 0) return false;
   await deleteTimersOf(tx, id);
-  for (const lane of [id, sharedLane(id)]) await deleteLane(tx, lane);
+  for (const lane of [id, sharedLane(id), arrivalLane(id, { isEvaluated: true })]) await deleteLane(tx, lane);
+  await deleteFlowOf(tx, id);
   await removeEmitter(store, tx, { id, ownerId: source.owner_id }, nowMs);
   await deleteComponentDbs(tx, [id]);
   await deleteTicksOf(tx, id);

@@ -1,4 +1,5 @@
 import type { PropDefinition } from '#components/component-shape.ts';
+import { givenFlowControl } from '#flow-control/flow-control.ts';
 import type { Health } from '#health/health.ts';
 import { epochSeconds } from '#lib/clock.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
@@ -20,6 +21,7 @@ export function viewSource(
     active: source.state === 'active',
     health,
     concurrency: source.concurrency,
+    flow_control: givenFlowControl(source.flow_control),
     isolated: source.isolated === 1,
     created_at: epochSeconds(source.created_at_ms),
     updated_at: epochSeconds(source.updated_at_ms),

@@ -5,9 +5,16 @@ import { clientOf, type DatabaseHosts } from './database-hosts.ts';
 import { connectionOptions } from './postgres-connection.ts';
 import { outcomeUnknown } from './store-errors.ts';
 
-/** Opens a transaction, and answers what its outcome can be asked by. One message, so that it costs no round trip. */
-export const beginStatement =
-  'begin; select pg_current_xact_id()::text as id, pg_postmaster_start_time()::text as server';
+const begin = 'begin; ';
+
+/**
+ * Opens a transaction with bounds in milliseconds of its own, and answers what its outcome can be asked by. One message, so that it costs no
+ * round trip.
+ */
+export function beginStatement(bounds: Readonly<Record<string, number>>): string {
+  const set = Object.entries(bounds).map(([name, ms]) => `set local ${name} = ${ms}; `);
+  return `${begin}${set.join('')}select pg_current_xact_id()::text as id, pg_postmaster_start_time()::text as server`;
+}
 
 /** A transaction of PostgreSQL, on one start of one server: after a crash or on another host its number may be another's. */
 export interface TransactionId {
@@ -26,7 +33,7 @@ export function answerLast(client: pg.ClientBase): void {
   const query = client.query.bind(client) as (text: string, values?: unknown[]) => Promise<unknown>;
   Object.assign(client, {
     query: async (text: string, values?: unknown[]) =>
-      text === beginStatement ? ((await query(text)) as unknown[]).at(-1) : query(text, values),
+      text.startsWith(begin) ? ((await query(text)) as unknown[]).at(-1) : query(text, values),
   });
 }
 

@@ -30,7 +30,7 @@ export interface Dialect {
 }
 
 /** What transactions take turns at, with the key of the advisory lock. */
-const turns = { migrate: 7_119_264, claimJobs: 7_119_265, firstStart: 7_119_266 } as const;
+const turns = { migrate: 7_119_264, claimJobs: 7_119_265, firstStart: 7_119_266, signIn: 7_119_267 } as const;
 
 export type Turn = keyof typeof turns;
 

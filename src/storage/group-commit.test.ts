@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { describe, test } from 'node:test';
 import { Deferred } from '#lib/deferred.ts';
 import { UnavailableError } from '#lib/errors.ts';
 import { forEachStore } from '../../test/support/stores.ts';
-import { type BatchWrite, GroupCommit } from './group-commit.ts';
+import { type BatchWrite, GroupCommit, type WriteShares } from './group-commit.ts';
 import type { Store, Tx } from './store.ts';
 
 interface Emitter {
@@ -54,6 +55,25 @@ describe('group commit', () => {
         },
         { commits: 1, items: 20, pending: 0 },
       );
+    });
+
+    test('a batch runs in the context of none of those whose writes it has, and each continues in its own', async () => {
+      const context = new AsyncLocalStorage<string>();
+      const seen: (string | undefined)[] = [];
+      const look: BatchWrite<string, string | undefined> = {
+        name: 'look',
+        async run(_tx, items) {
+          seen.push(context.getStore());
+          return items.map(() => context.getStore());
+        },
+      };
+      const submit = (name: string) =>
+        context.run(name, async () => {
+          await fixture.store.writes.submit(look, name);
+          return context.getStore();
+        });
+      assert.deepEqual(await Promise.all([submit('a'), submit('b')]), ['a', 'b']);
+      assert.deepEqual(seen, [undefined]);
     });
 
     test('a write that no caller waits for goes with the next batch, and alone when none comes; drain waits for it', async () => {
@@ -132,6 +152,30 @@ describe('group commit', () => {
       assert.equal(fixture.store.writes.counts().commits, before + 1);
     });
 
+    test('while an owner floods the store, the write of another is in the next batch', async () => {
+      batches.length = 0;
+      const { writes } = fixture.store;
+      const write: BatchWrite<Emitter, string> = {
+        ...insertEmitters,
+        ownerOf: ({ id }) => id.slice(0, 1),
+      };
+      const flood = Array.from({ length: 2_000 }, (_, index) => writes.submit(write, { id: `a${index}` }));
+      await flood[0];
+      const begun = batches.length;
+      assert.equal(await writes.submit(write, { id: 'b1' }), 'B1');
+      // A batch may have been taken before it was submitted.
+      assert.ok(
+        batches.slice(0, begun + 2).some((batch) => batch.includes('b1')),
+        `${batches.length} batches`,
+      );
+      await Promise.all(flood);
+      assert.deepEqual(
+        batches.flat().filter((id) => id !== 'b1'),
+        Array.from({ length: 2_000 }, (_, index) => `a${index}`),
+      );
+      assert.equal((await emitterIds(fixture.store)).length, 2_001);
+    });
+
     test('drain waits for everything that was submitted', async () => {
       let answered = false;
       const write = fixture.store.writes.submit(insertEmitters, { id: 'last' }).then(() => {
@@ -146,21 +190,165 @@ describe('group commit', () => {
 
   const nothing: BatchWrite<number, number> = { name: 'nothing', run: async (_tx, items) => items };
 
-  test('beyond the bound of waiting writes, a write is refused at once as overloaded', async () => {
+  /** Commits nothing until `gate` is opened; `begun` resolves when the first batch was taken. */
+  function gatedCommits(options: { shares?: WriteShares } = {}) {
     const gate = new Deferred<void>();
+    const begun = new Deferred<void>();
     const commits = new GroupCommit(async (work) => {
+      begun.resolve();
       await gate.promise;
       return work({} as Tx);
-    });
-    const accepted = Array.from({ length: 20_000 }, (_, index) => commits.submit(nothing, index));
-    await assert.rejects(commits.submit(nothing, -1), (error: UnavailableError) => {
-      assert.ok(error instanceof UnavailableError);
-      assert.equal(error.code, 'overloaded');
-      return true;
-    });
+    }, options);
+    return { gate, begun, commits };
+  }
+
+  interface Owned {
+    ownerId: string;
+    number: number;
+    bytes?: number;
+  }
+
+  /** Notes the batches that it gets, as `<owner><number>`. */
+  function ownedWrite(taken: string[][] = []): BatchWrite<Owned, number> {
+    return {
+      name: 'owned',
+      ownerOf: ({ ownerId }) => ownerId,
+      bytes: ({ bytes = 0 }) => bytes,
+      run: async (_tx, items) => {
+        taken.push(items.map(({ ownerId, number }) => `${ownerId}${number}`));
+        return items.map(({ number }) => number);
+      },
+    };
+  }
+
+  const ofTheOwner = { code: 'overloaded', message: /of the same owner/ };
+  const ofAll = { code: 'overloaded', message: /^too many writes are waiting/ };
+
+  test('one owner may have three quarters of the queue waiting, and is refused beyond it as overloaded; others are not', async () => {
+    const refused: string[] = [];
+    const shares = {
+      refused: (ownerId: string, resource: string) => void refused.push(`${ownerId} ${resource}`),
+    };
+    const { gate, begun, commits } = gatedCommits({ shares });
+    const write = ownedWrite();
+    const first = commits.submit(write, { ownerId: 'a', number: -1 });
+    await begun.promise;
+    const flood = Array.from({ length: 15_000 }, (_, number) =>
+      commits.submit(write, { ownerId: 'a', number }),
+    );
+    await assert.rejects(commits.submit(write, { ownerId: 'a', number: 0 }), ofTheOwner);
+    await assert.rejects(commits.submit(write, { ownerId: 'a', number: 0 }), ofTheOwner);
+    const other = commits.submit(write, { ownerId: 'b', number: 7 });
+    // What ends admitted work is not refused for the share of its owner.
+    const end = commits.submit({ ...write, endsWork: true }, { ownerId: 'a', number: 8 });
+    assert.deepEqual(refused, ['a writes', 'a writes']);
     gate.resolve();
-    assert.equal((await Promise.all(accepted)).length, 20_000);
+    assert.deepEqual(await Promise.all([first, other, end]), [-1, 7, 8]);
+    assert.equal((await Promise.all(flood)).length, 15_000);
+    assert.equal(await commits.submit(write, { ownerId: 'a', number: 9 }), 9);
+  });
+
+  test('however many owners flood the queue, one that has nothing waiting has room', async () => {
+    const { gate, begun, commits } = gatedCommits();
+    const write = ownedWrite();
+    const first = commits.submit(nothing, 1);
+    await begun.promise;
+    const accepted: Promise<number>[] = [];
+    const counts = ['a', 'b', 'c', 'd', 'e'].map((ownerId) => {
+      for (let count = 0; ; count += 1) {
+        const submitted = commits.submit(write, { ownerId, number: count });
+        if (commits.counts().pending === accepted.length) {
+          submitted.catch(() => {});
+          return count;
+        }
+        accepted.push(submitted);
+      }
+    });
+    assert.deepEqual(counts, [15_000, 3_750, 937, 234, 59]);
+    const late = commits.submit(write, { ownerId: 'late', number: 7 });
+    gate.resolve();
+    assert.equal(await late, 7);
+    await Promise.all([first, ...accepted]);
+  });
+
+  test('when the whole queue is full, every write is refused as overloaded', async () => {
+    const { gate, begun, commits } = gatedCommits();
+    const write = { ...ownedWrite(), endsWork: true };
+    const first = commits.submit(nothing, 1);
+    await begun.promise;
+    const accepted = Array.from({ length: 20_000 }, (_, number) =>
+      commits.submit(write, { ownerId: 'a', number }),
+    );
+    await assert.rejects(commits.submit(write, { ownerId: 'a', number: -1 }), ofAll);
+    await assert.rejects(commits.submit(write, { ownerId: 'b', number: -1 }), ofAll);
+    gate.resolve();
+    assert.equal((await Promise.all([first, ...accepted])).length, 20_001);
     assert.equal(await commits.submit(nothing, 7), 7);
+  });
+
+  test('owners take turns at a batch, and each keeps its order', async () => {
+    const taken: string[][] = [];
+    const { gate, begun, commits } = gatedCommits();
+    const write = ownedWrite(taken);
+    const first = commits.submit(nothing, 1);
+    await begun.promise;
+    const numbers = Array.from({ length: 1_000 }, (_, number) => number);
+    const flood = numbers.map((number) => commits.submit(write, { ownerId: 'a', number }));
+    const others = [0, 1, 2].map((number) => commits.submit(write, { ownerId: 'b', number }));
+    gate.resolve();
+    await Promise.all([first, ...flood, ...others]);
+    assert.equal(taken[0]?.length, 256);
+    // A batch is in the order of submission.
+    assert.deepEqual(taken[0]?.slice(-4), ['a252', 'b0', 'b1', 'b2']);
+    const order = (ownerId: string) => taken.flat().filter((name) => name.startsWith(ownerId));
+    assert.deepEqual(
+      order('a'),
+      numbers.map((number) => `a${number}`),
+    );
+    assert.deepEqual(order('b'), ['b0', 'b1', 'b2']);
+  });
+
+  test('the turns of a batch continue where those of the batch before ended', async () => {
+    const taken: string[][] = [];
+    const { gate, begun, commits } = gatedCommits();
+    const write = ownedWrite(taken);
+    const first = commits.submit(nothing, 1);
+    await begun.promise;
+    const owners = Array.from({ length: 300 }, (_, index) => `o${index}-`);
+    const writes = [0, 1].flatMap((number) =>
+      owners.map((ownerId) => commits.submit(write, { ownerId, number })),
+    );
+    gate.resolve();
+    await Promise.all([first, ...writes]);
+    assert.deepEqual(
+      taken.slice(0, 2).map((batch) => batch.filter((name) => name.endsWith('-0')).length),
+      [256, 44],
+    );
+  });
+
+  test('an owner with large writes takes a quarter of the bytes of a batch while others wait', async () => {
+    const taken: string[][] = [];
+    const { gate, begun, commits } = gatedCommits();
+    const write = ownedWrite(taken);
+    const first = commits.submit(nothing, 1);
+    await begun.promise;
+    const large = Array.from({ length: 20 }, (_, number) =>
+      commits.submit(write, { ownerId: 'a', number, bytes: 1024 * 1024 }),
+    );
+    const small = Array.from({ length: 300 }, (_, number) =>
+      commits.submit(write, { ownerId: 'b', number, bytes: 10 }),
+    );
+    gate.resolve();
+    await Promise.all([first, ...large, ...small]);
+    const share = (ownerId: string) =>
+      taken.map((batch) => batch.filter((name) => name.startsWith(ownerId)).length);
+    assert.deepEqual(
+      [share('a'), share('b')],
+      [
+        [4, 16],
+        [252, 48],
+      ],
+    );
   });
 
   /** An item is its own size, in MB. */
@@ -185,21 +373,18 @@ describe('group commit', () => {
     assert.deepEqual(sizes, [[6, 6, 6], [6, 1, 1, 40], [1]]);
   });
 
-  test('writes wait with 256 MB at most; then one is refused as overloaded, and taken again when they are stored', async () => {
-    const gate = new Deferred<void>();
-    const begun = new Deferred<void>();
-    const commits = new GroupCommit(async (work) => {
-      begun.resolve();
-      await gate.promise;
-      return work({} as Tx);
-    });
+  test('writes wait with 256 MB at most, and those of one owner with 192 MB; then one is refused as overloaded, and taken again when they are stored', async () => {
+    const { gate, begun, commits } = gatedCommits();
     const first = commits.submit(heavy, 300);
     await begun.promise;
-    const waiting = [commits.submit(heavy, 200), commits.submit(heavy, 50)];
-    await assert.rejects(commits.submit(heavy, 10), { name: 'UnavailableError', code: 'overloaded' });
-    waiting.push(commits.submit(heavy, 6));
+    const waiting = [commits.submit(heavy, 150), commits.submit(heavy, 40)];
+    await assert.rejects(commits.submit(heavy, 3), ofTheOwner);
+    waiting.push(commits.submit(heavy, 2));
+    const ofOther = { ...heavy, ownerOf: () => 'b' };
+    waiting.push(commits.submit(ofOther, 60));
+    await assert.rejects(commits.submit({ ...heavy, ownerOf: () => 'c' }, 5), ofAll);
     gate.resolve();
-    assert.deepEqual(await Promise.all([first, ...waiting]), [300, 200, 50, 6]);
+    assert.deepEqual(await Promise.all([first, ...waiting]), [300, 150, 40, 2, 60]);
     assert.equal(await commits.submit(heavy, 250), 250);
   });
 

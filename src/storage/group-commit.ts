@@ -1,7 +1,9 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { assert } from '#lib/assert.ts';
 import { Deferred } from '#lib/deferred.ts';
 import { toError, UnavailableError } from '#lib/errors.ts';
 import type { Tx } from './database.ts';
+import { batchMax, type QueuedWrite, type QueueRefusal, WriteQueue } from './write-queue.ts';
 
 /**
  * A kind of write that can be done for many callers at once, in a bounded number of statements. `run` gets the items
@@ -11,6 +13,10 @@ export interface BatchWrite<Item, Result> {
   readonly name: string;
   /** About how much an item is to send and to store, where that may be much; it bounds batches and the queue. */
   bytes?(item: Item): number;
+  /** The owner whose share of the queue an item counts to; undefined, or absent: the instance. */
+  ownerOf?(item: Item): string | undefined;
+  /** True: its items record how admitted work ended, so none is refused because its owner has much waiting. */
+  readonly endsWork?: boolean;
   run(tx: Tx, items: readonly Item[]): Promise<readonly Result[]>;
 }
 
@@ -22,51 +28,47 @@ export interface PlacedWrite<Result> {
   cancelWrite(): boolean;
 }
 
-interface Pending {
+/** Urgent ones go with the next batch, others after `lazyFlushMs` at the latest. */
+interface Pending extends QueuedWrite {
   write: BatchWrite<unknown, unknown>;
   item: unknown;
-  bytes: number;
   answer: Deferred<unknown>;
-  state: 'waiting' | 'taken' | 'cancelled';
-  /** A caller waits for it. Other writes go with the next batch, or after `lazyFlushMs`. */
-  isUrgent: boolean;
 }
 
-/** Writes waiting at most; beyond that the store is too slow for what comes in, and callers get an error immediately. */
-const pendingMax = 20_000;
-const pendingBytesMax = 256 * 1024 * 1024;
-/** Items in one transaction: enough to hide an fsync, few enough that no write waits long behind it. */
-const batchMax = 256;
-/** A batch ends with the item that reaches this: one message to the store must not grow to gigabytes. */
-const batchBytesMax = 16 * 1024 * 1024;
 /** How long a lazy write waits for a batch of others to go with. */
 const lazyFlushMs = 5;
 /** When a batch takes longer than this to fail, the store does not answer: the writes queued behind it are refused immediately. */
 const slowFailureMs = 2_000;
+/** What a share of the queue reports to. */
+export interface WriteShares {
+  refused(ownerId: string, resource: 'writes', reason: string): void;
+}
 
 /**
  * Writes that arrive together share one transaction and one fsync. One batch is under way at a time; what arrives
- * meanwhile forms the next one, so batches grow with load and a single write does not wait. Order: items of one kind
- * commit in the order they were submitted. A batch that fails for a reason of one item is run again item by item,
+ * meanwhile forms the next one, so batches grow with load and a single write does not wait. Order: items of one owner and kind
+ * commit in the order they were submitted; owners take turns where more is waiting than one batch has room for. A batch that fails for a reason of one item is run again item by item,
  * so a bad item never takes others with it.
  */
 export class GroupCommit {
   readonly #transaction: <T>(work: (tx: Tx) => Promise<T>) => Promise<T>;
-  #pending: Pending[] = [];
-  #pendingBytes = 0;
-  #urgent = 0;
+  readonly #queue = new WriteQueue<Pending>();
   #lazyFlush: NodeJS.Timeout | undefined;
   #flushing: Promise<void> | undefined;
+  /** A batch serves many submitters, so it runs in the context of none. */
+  readonly #inOwnContext = AsyncLocalStorage.snapshot();
   #healthy = true;
   #commits = 0;
   #items = 0;
   readonly #slowFailureMs: number;
+  readonly #shares: WriteShares | undefined;
 
   constructor(
     transaction: <T>(work: (tx: Tx) => Promise<T>) => Promise<T>,
-    options: { slowFailureMs?: number } = {},
+    options: { shares?: WriteShares | undefined; slowFailureMs?: number } = {},
   ) {
     this.#transaction = transaction;
+    this.#shares = options.shares;
     this.#slowFailureMs = options.slowFailureMs ?? slowFailureMs;
   }
 
@@ -92,25 +94,19 @@ export class GroupCommit {
     const pending: Pending = {
       write: write as BatchWrite<unknown, unknown>,
       item,
+      ownerId: write.ownerOf?.(item),
       bytes: write.bytes?.(item) ?? 0,
       answer,
       state: 'waiting',
       isUrgent,
+      endsWork: write.endsWork === true,
+      number: 0,
     };
-    // A single item is taken whatever its size.
-    const isTooMuch = this.#pendingBytes > 0 && this.#pendingBytes + pending.bytes > pendingBytesMax;
-    if (this.#pending.length >= pendingMax || isTooMuch) {
-      pending.state = 'taken';
-      answer.reject(
-        new UnavailableError('overloaded', 'too many writes are waiting for the store; try again'),
-      );
-    } else {
-      this.#pending.push(pending);
-      this.#pendingBytes += pending.bytes;
-      if (isUrgent) this.#urgent += 1;
-      if (isUrgent || this.#pending.length >= batchMax) this.#flushing ??= this.#flush();
-      else this.#scheduleFlush();
-    }
+    const refusal = this.#queue.add(pending);
+    if (refusal !== undefined) this.#refuse(pending, refusal);
+    else if (isUrgent || this.#queue.length >= batchMax)
+      this.#flushing ??= this.#inOwnContext(() => this.#flush());
+    else this.#scheduleFlush();
     return {
       done: answer.promise as Promise<Result>,
       cancelWrite() {
@@ -126,17 +122,30 @@ export class GroupCommit {
     return this.#healthy;
   }
 
-  /** Transactions committed and items in them, for metrics. */
+  /** Transactions committed, items in them, and items that wait, for metrics. */
   counts(): { commits: number; items: number; pending: number } {
-    return { commits: this.#commits, items: this.#items, pending: this.#pending.length };
+    return { commits: this.#commits, items: this.#items, pending: this.#queue.length };
   }
 
   /** Resolves when everything submitted so far has been answered. */
   async drain(): Promise<void> {
-    while (this.#flushing !== undefined || this.#pending.length > 0) {
+    while (this.#flushing !== undefined || this.#queue.length > 0) {
       this.#flushing ??= this.#flush();
       await this.#flushing;
     }
+  }
+
+  #refuse(pending: Pending, refusal: QueueRefusal): void {
+    pending.state = 'taken';
+    if (refusal === 'full') {
+      pending.answer.reject(
+        new UnavailableError('overloaded', 'too many writes are waiting for the store; try again'),
+      );
+      return;
+    }
+    const reason = 'too many writes of the same owner are waiting for the store; try again';
+    pending.answer.reject(new UnavailableError('overloaded', reason));
+    if (pending.ownerId !== undefined) this.#shares?.refused(pending.ownerId, 'writes', reason);
   }
 
   /** Writes what waits patiently when its time is over. */
@@ -156,7 +165,7 @@ export class GroupCommit {
       // a request cost 10 % more CPU at 16 in flight; a single write is not slower.
       await new Promise(setImmediate);
       await new Promise(setImmediate);
-      const batch = this.#takeBatch();
+      const batch = this.#queue.takeBatch();
       if (batch.length === 0) continue;
       for (const pending of batch) pending.state = 'taken';
       const begun = performance.now();
@@ -168,30 +177,13 @@ export class GroupCommit {
         if (error instanceof UnavailableError && performance.now() - begun > this.#slowFailureMs)
           this.#rejectWaiting(untried(error));
       }
-    } while (this.#urgent > 0 || this.#pending.length >= batchMax);
+    } while (this.#queue.urgent > 0 || this.#queue.length >= batchMax);
     this.#flushing = undefined;
-    if (this.#pending.length > 0) this.#scheduleFlush();
-  }
-
-  /** The next items, without those that were taken back meanwhile. */
-  #takeBatch(): Pending[] {
-    let count = 0;
-    let bytes = 0;
-    for (const pending of this.#pending) {
-      if (count >= batchMax || bytes >= batchBytesMax) break;
-      count += 1;
-      this.#pendingBytes -= pending.bytes;
-      if (pending.isUrgent) this.#urgent -= 1;
-      if (pending.state === 'waiting') bytes += pending.bytes;
-    }
-    return this.#pending.splice(0, count).filter((pending) => pending.state === 'waiting');
+    if (this.#queue.length > 0) this.#scheduleFlush();
   }
 
   #rejectWaiting(error: UnavailableError): void {
-    this.#pendingBytes = 0;
-    this.#urgent = 0;
-    for (const pending of this.#pending.splice(0)) {
-      if (pending.state !== 'waiting') continue;
+    for (const pending of this.#queue.takeAll()) {
       pending.state = 'taken';
       pending.answer.reject(error);
     }

@@ -36,6 +36,11 @@ async function notes(store: Store): Promise<string[]> {
   );
 }
 
+/** What a version did that recorded no versions. */
+function forgetVersions(store: Store): Promise<unknown> {
+  return store.transaction((tx) => sql`alter table schema_migrations drop column version`.execute(tx));
+}
+
 /** Runs `use` on an opened store and closes it. */
 async function using<T>(opened: Promise<Store>, use: (store: Store) => Promise<T>): Promise<T> {
   const store = await opened;
@@ -97,15 +102,34 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     testIn(
       'a store written by a newer version is refused, says by which, and is left alone',
       async (place) => {
-        await using(place.open({ migrations: withNotes }), async () => {});
+        await using(place.open({ migrations: withNotes }), (store) =>
+          store.transaction((tx) =>
+            sql`update schema_migrations set version = '7.8.9' where name = ${addNotes.name}`.execute(tx),
+          ),
+        );
         await assert.rejects(place.open(), (error: Error) => {
           assert.ok(error instanceof SchemaError);
-          assert.match(error.message, /newer version of Millrace \(it has 0901-notes\).*restore/);
+          assert.match(error.message, /written by Millrace 7\.8\.9, and this is .* \(it has 0901-notes\)/);
+          assert.match(error.message, /start Millrace 7\.8\.9 or newer, or restore/);
           return true;
         });
         await using(place.open({ migrations: withNotes }), async (store) => {
           assert.deepEqual(await notes(store), ['migrated']);
         });
+      },
+    );
+
+    testIn(
+      'a store of before versions were recorded is migrated, and records them from then on',
+      async (place) => {
+        await using(place.open(), forgetVersions);
+        await using(place.open({ migrations: withNotes }), async (store) => {
+          const { rows } = await sql<{ name: string }>`
+          select name from schema_migrations where version is not null`.execute(store.read);
+          assert.deepEqual(rows, [{ name: addNotes.name }]);
+          await forgetVersions(store);
+        });
+        await assert.rejects(place.open(), /written by a newer version of Millrace \(it has 0901-notes\)/);
       },
     );
 

@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { installedVersion } from '#lib/installation.ts';
 import type { Dialect } from './dialect.ts';
 import { initialMigration } from './migrations/0001-initial.ts';
 import { sourceChangesMigration } from './migrations/0002-source-changes.ts';
@@ -26,6 +27,22 @@ import { testEventsMigration } from './migrations/0023-test-events.ts';
 import { gitRegistriesMigration } from './migrations/0024-git-registries.ts';
 import { flowControlMigration } from './migrations/0025-flow-control.ts';
 import { controlFlowMigration } from './migrations/0026-control-flow.ts';
+import { sourceFlowControlMigration } from './migrations/0027-source-flow-control.ts';
+import { importsMigration } from './migrations/0028-imports.ts';
+import { runWarningsMigration } from './migrations/0029-run-warnings.ts';
+import { blockAttemptsMigration } from './migrations/0030-block-attempts.ts';
+import { deliveryTracesMigration } from './migrations/0031-delivery-traces.ts';
+import { singleSignOnMigration } from './migrations/0032-single-sign-on.ts';
+import { accessMigration } from './migrations/0033-access.ts';
+import { disabledReasonMigration } from './migrations/0034-disabled-reason.ts';
+import { ownerLimitsMigration } from './migrations/0035-owner-limits.ts';
+import { workspaceRetentionMigration } from './migrations/0036-workspace-retention.ts';
+import { importUndosMigration } from './migrations/0037-import-undos.ts';
+import { connectKeysMigration } from './migrations/0038-connect-keys.ts';
+import { deletionsMigration } from './migrations/0039-deletions.ts';
+import { fileDaysMigration } from './migrations/0040-file-days.ts';
+import { jobOwnersMigration } from './migrations/0041-job-owners.ts';
+import { fileBucketsMigration } from './migrations/0045-file-buckets.ts';
 import type { Store, Tx } from './store.ts';
 
 export interface Migration {
@@ -61,6 +78,22 @@ export const migrations: readonly Migration[] = [
   gitRegistriesMigration,
   flowControlMigration,
   controlFlowMigration,
+  sourceFlowControlMigration,
+  importsMigration,
+  runWarningsMigration,
+  blockAttemptsMigration,
+  deliveryTracesMigration,
+  singleSignOnMigration,
+  accessMigration,
+  disabledReasonMigration,
+  ownerLimitsMigration,
+  workspaceRetentionMigration,
+  importUndosMigration,
+  connectKeysMigration,
+  deletionsMigration,
+  fileDaysMigration,
+  jobOwnersMigration,
+  fileBucketsMigration,
 ];
 
 /** The store was written by a newer version, or its history differs: continuing could destroy data. */
@@ -81,7 +114,7 @@ export async function migrate(
   },
 ): Promise<void> {
   const applied = await appliedMigrations(store);
-  refuseNewer(store.name, applied, options.migrations);
+  await refuseNewer(store, applied, options.migrations);
   const pending = options.migrations.filter((migration) => !applied.includes(migration.name));
   const last = pending.at(-1);
   if (last === undefined) return;
@@ -90,31 +123,57 @@ export async function migrate(
   await store.transaction(async (tx) => {
     // Nodes that start together on one PostgreSQL take turns.
     await store.takeTurn(tx, 'migrate');
-    await sql`create table if not exists schema_migrations (name text primary key, applied_at text not null)`.execute(
+    await sql`create table if not exists schema_migrations (name text primary key, applied_at text not null, version text)`.execute(
       tx,
     );
+    if (!(await recordsVersions({ name: store.name, read: tx })))
+      await sql`alter table schema_migrations add column version text`.execute(tx);
     const meanwhile = await appliedNames(tx);
-    refuseNewer(store.name, meanwhile, options.migrations);
+    await refuseNewer({ name: store.name, read: tx }, meanwhile, options.migrations);
     for (const migration of pending.filter(({ name }) => !meanwhile.includes(name))) {
       for (const statement of migration.statements) await sql.raw(statement).execute(tx);
-      await sql`insert into schema_migrations (name, applied_at) values (${migration.name}, ${new Date().toISOString()})`.execute(
-        tx,
-      );
+      await sql`insert into schema_migrations (name, applied_at, version)
+        values (${migration.name}, ${new Date().toISOString()}, ${installedVersion})`.execute(tx);
     }
   });
 }
 
-function refuseNewer(dialect: Store['name'], applied: readonly string[], known: readonly Migration[]): void {
+async function refuseNewer(
+  store: Pick<Store, 'name' | 'read'>,
+  applied: readonly string[],
+  known: readonly Migration[],
+): Promise<void> {
   const unknown = applied.filter((name) => !known.some((migration) => migration.name === name));
   if (unknown.length === 0) return;
+  const version = await versionOf(store, unknown.at(-1));
   const backup =
-    dialect === 'sqlite'
+    store.name === 'sqlite'
       ? 'the snapshot taken before the upgrade (backups/ in the data folder)'
       : 'your backup of the database from before the upgrade';
   throw new SchemaError(
-    `this store was written by a newer version of Millrace (it has ${unknown.join(', ')}): start that version, ` +
-      `or restore ${backup}`,
+    `this store was written by ${version === undefined ? 'a newer version of Millrace' : `Millrace ${version}, and this is ${installedVersion}`} ` +
+      `(it has ${unknown.join(', ')}): start ${version === undefined ? 'that version' : `Millrace ${version} or newer`}, or restore ${backup}`,
   );
+}
+
+/** The version that applied a migration. Undefined: a version that did not record it yet. */
+async function versionOf(
+  store: Pick<Store, 'name' | 'read'>,
+  migration: string | undefined,
+): Promise<string | undefined> {
+  if (!(await recordsVersions(store))) return undefined;
+  const { rows } = await sql<{ version: string | null }>`
+    select version from schema_migrations where name = ${migration}`.execute(store.read);
+  return rows[0]?.version ?? undefined;
+}
+
+async function recordsVersions({ name, read }: Pick<Store, 'name' | 'read'>): Promise<boolean> {
+  const { rows } = await (name === 'sqlite'
+    ? sql`select 1 from pragma_table_info('schema_migrations') where name = 'version'`
+    : sql`select 1 from information_schema.columns
+        where table_schema = current_schema() and table_name = 'schema_migrations' and column_name = 'version'`
+  ).execute(read);
+  return rows.length > 0;
 }
 
 /** Names of the migrations that a store has; none: it is empty. */

@@ -15,6 +15,7 @@ const notifyChannels: readonly NotifyChannel[] = [
   'millrace_events',
   'millrace_replies',
   'millrace_variables',
+  'millrace_access',
 ];
 
 /** One connection of its own that listens; it comes back by itself, and the slow polls of its users cover the gap. */

@@ -7,7 +7,7 @@ import {
   type QueryResult,
   type TransactionSettings,
 } from 'kysely';
-import { beginStatement, isOutcomeUnknown, readOutcome, type TransactionId } from './commit-outcome.ts';
+import { isOutcomeUnknown, readOutcome, type TransactionId } from './commit-outcome.ts';
 import type { DatabaseHosts } from './database-hosts.ts';
 import { asStoreError } from './store-errors.ts';
 
@@ -16,16 +16,22 @@ import { asStoreError } from './store-errors.ts';
  * gets the same `UnavailableError` as a writer, and an error of the work inside a transaction never becomes one.
  */
 export class StorePostgresDialect extends PostgresDialect {
-  readonly #hosts: DatabaseHosts;
+  readonly #options: StoreDriverOptions;
 
-  constructor(config: PostgresDialectConfig, hosts: DatabaseHosts) {
+  constructor(config: PostgresDialectConfig, options: StoreDriverOptions) {
     super(config);
-    this.#hosts = hosts;
+    this.#options = options;
   }
 
   override createDriver(): Driver {
-    return new StoreDriver(super.createDriver(), this.#hosts);
+    return new StoreDriver(super.createDriver(), this.#options);
   }
+}
+
+interface StoreDriverOptions {
+  hosts: DatabaseHosts;
+  /** How a transaction begins. */
+  begin: string;
 }
 
 class StoreConnection implements DatabaseConnection {
@@ -49,10 +55,12 @@ class StoreConnection implements DatabaseConnection {
 class StoreDriver implements Driver {
   readonly #inner: Driver;
   readonly #hosts: DatabaseHosts;
+  readonly #begin: string;
 
-  constructor(inner: Driver, hosts: DatabaseHosts) {
+  constructor(inner: Driver, { hosts, begin }: StoreDriverOptions) {
     this.#inner = inner;
     this.#hosts = hosts;
+    this.#begin = begin;
   }
 
   init(): Promise<void> {
@@ -74,7 +82,7 @@ class StoreDriver implements Driver {
       return;
     }
     try {
-      const { rows } = await connection.inner.executeQuery<TransactionId>(CompiledQuery.raw(beginStatement));
+      const { rows } = await connection.inner.executeQuery<TransactionId>(CompiledQuery.raw(this.#begin));
       connection.transaction = rows[0];
     } catch (error) {
       // It may be open: its first half is done when its second one fails.

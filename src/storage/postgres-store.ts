@@ -1,10 +1,11 @@
 import { Kysely, sql } from 'kysely';
 import pg from 'pg';
+import { toError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
-import { answerLast } from './commit-outcome.ts';
+import { answerLast, beginStatement } from './commit-outcome.ts';
 import { clientOf, DatabaseHosts } from './database-hosts.ts';
 import { postgres } from './dialect.ts';
-import { GroupCommit } from './group-commit.ts';
+import { GroupCommit, type WriteShares } from './group-commit.ts';
 import { type Migration, migrate, migrations } from './migrate.ts';
 import { rowsByName } from './named-statements.ts';
 import { NotificationListener } from './notification-listener.ts';
@@ -29,35 +30,40 @@ const int8 = 20;
 /** The same tables on PostgreSQL 15 or newer, for any number of processes. */
 export async function openPostgresStore(options: {
   url: string;
+  /** The same database where sessions last. Given: `url` leads to a pooler, which gives each transaction any of its connections. */
+  sessionUrl?: string;
   logger: Logger;
+  shares?: WriteShares | undefined;
   /** For tests of migrations. */
   migrations?: readonly Migration[];
   /** For tests of a server that vanishes. */
   patience?: Patience;
 }): Promise<Store> {
-  const { url, logger, patience = usualPatience } = options;
+  const { url, sessionUrl, logger, shares, patience = usualPatience } = options;
   const hosts = new DatabaseHosts(url, patience);
+  const sessionHosts = sessionUrl === undefined ? hosts : new DatabaseHosts(sessionUrl, patience);
   const db = openPool(hosts, {
     logger,
+    isPooled: sessionUrl !== undefined,
     statement_timeout: patience.statementMs,
     connectMs: patience.connectMs,
     onConnect: (client) => endWhenSilent(client, patience.silenceMs),
   });
   const probe = new WriteProbe({ dialect: postgres });
   const transaction = probe.observe(inTransaction(db));
-  const writes = new GroupCommit(transaction);
-  const listener = new NotificationListener({ hosts, logger, patience });
+  const writes = new GroupCommit(transaction, { shares });
+  const listener = new NotificationListener({ hosts: sessionHosts, logger, patience });
   const close = async (): Promise<void> => {
     await writes.drain();
     await listener.close();
     await db.destroy();
   };
   try {
-    await prepareTables(options);
+    await prepareTables({ ...options, url: sessionUrl ?? url });
     await listener.start();
   } catch (error) {
     await close();
-    throw error;
+    throw explainPooler(error);
   }
   return {
     ...postgres,
@@ -83,6 +89,20 @@ export async function openPostgresStore(options: {
   };
 }
 
+/** A pooler in transaction mode refuses what our connections ask for when they begin: it needs the other URL. */
+function explainPooler(error: unknown): unknown {
+  const { message, cause } = toError(error);
+  const refused = /unsupported startup parameter[^:]*: (\w+)/.exec(
+    `${message} ${toError(cause).message}`,
+  )?.[1];
+  if (refused === undefined) return error;
+  return new UnavailableError(
+    'store_unavailable',
+    `MILLRACE_DATABASE_URL: found a pooler that refuses ${refused}, expected MILLRACE_DATABASE_SESSION_URL with the URL of the database without it`,
+    { cause: error },
+  );
+}
+
 /** Kysely on a pool of its own. */
 export function openPool(
   database: string | DatabaseHosts,
@@ -90,6 +110,8 @@ export function openPool(
     logger: Logger;
     connectMs: number;
     statement_timeout?: number;
+    /** A pooler refuses bounds that a connection asks for when it begins: each transaction sets them for itself. */
+    isPooled?: boolean;
     /** Connections, unless it is the usual number. */
     max?: number;
     /** 0: for ever; for who reads or writes all there is in one transaction. */
@@ -103,20 +125,24 @@ export function openPool(
     onConnect,
     max = connectionsMax,
     idleMs = idleInTransactionMs,
-    ...more
+    statement_timeout,
+    isPooled = false,
   } = options;
   const hosts = typeof database === 'string' ? new DatabaseHosts(database, { connectMs }) : database;
   const types = {
     getTypeParser: (oid: number, format?: 'text') =>
       oid === int8 ? Number : pg.types.getTypeParser(oid, format),
   };
+  const sessionBounds = {
+    ...(statement_timeout === undefined ? {} : { statement_timeout }),
+    idle_in_transaction_session_timeout: idleMs,
+  };
   const pool = new pg.Pool({
     ...connectionOptions(hosts, { connectMs }),
     Client: clientOf(hosts),
-    ...more,
+    ...(isPooled ? {} : sessionBounds),
     max,
     types: types as pg.CustomTypesConfig,
-    idle_in_transaction_session_timeout: idleMs,
     application_name: 'millrace',
   });
   // An idle connection that dies is replaced by the pool; without a listener it would end the process.
@@ -128,7 +154,8 @@ export function openPool(
     answerLast(client);
     onConnect?.(client);
   });
-  return new Kysely<Tables>({ dialect: new StorePostgresDialect({ pool }, hosts) });
+  const begin = beginStatement(isPooled ? sessionBounds : {});
+  return new Kysely<Tables>({ dialect: new StorePostgresDialect({ pool }, { hosts, begin }) });
 }
 
 function inTransaction(db: Kysely<Tables>): Store['transaction'] {

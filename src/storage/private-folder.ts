@@ -4,7 +4,7 @@ import type { Logger } from '#lib/logger.ts';
 
 /** The names in a data folder: of this version, of older ones, and of a file system that starts there. */
 const ours =
-  /^(millrace\.sqlite.*|lock\.sqlite.*|pid|api-key.*|backups|restoring|components|packages|dashboard|program|sandbox-self-test\.json|run-\d+-\d+|lost\+found)$/;
+  /^(millrace\.sqlite.*|lock\.sqlite.*|pid|api-key.*|backups|restoring|components|packages|dashboard|program|sandbox-self-test\.json|upgrade\.json(?:\.part)?|run-\d+-\d+|lost\+found)$/;
 /** Files with secrets or events in them. */
 const secret = /^(millrace\.sqlite.*|api-key.*)$/;
 const othersMay = 0o077;

@@ -136,8 +136,31 @@ async function fillSqlite(store: Store, work: RestoreWork): Promise<void> {
   await flush();
 }
 
-/** The store that was there is kept with the snapshots of upgrades. */
+/** Takes the embedded store away, for an older version that does not know its tables. Who calls holds the folder. */
+export async function setStoreAside(folder: string): Promise<{ file: string; putBack(): Promise<void> }> {
+  const file = join(folder, 'millrace.sqlite');
+  const kept = await keepStore(folder, 'back');
+  if (kept === undefined) throw new Error(`there is no store in ${folder}`);
+  await rm(file);
+  await sync(folder);
+  return {
+    file: kept,
+    putBack: async () => {
+      await rename(kept, file);
+      await sync(folder);
+    },
+  };
+}
+
 async function swap(folder: string, draft: string): Promise<string | undefined> {
+  const kept = await keepStore(folder, 'restore');
+  await rename(draft, join(folder, 'millrace.sqlite'));
+  await sync(folder);
+  return kept;
+}
+
+/** The store that is there is kept with the snapshots of upgrades. */
+async function keepStore(folder: string, before: 'restore' | 'back'): Promise<string | undefined> {
   const file = join(folder, 'millrace.sqlite');
   let kept: string | undefined;
   if (existsSync(file)) {
@@ -147,15 +170,13 @@ async function swap(folder: string, draft: string): Promise<string | undefined> 
       throw new Error(`${file}-wal is still there: another process has the store open`);
     const backups = join(folder, 'backups');
     await mkdir(backups, { recursive: true, mode: 0o700 });
-    kept = join(backups, `${new Date().toISOString().replaceAll(/[:.]/g, '-')}-before-restore.sqlite`);
+    kept = join(backups, `${new Date().toISOString().replaceAll(/[:.]/g, '-')}-before-${before}.sqlite`);
     await link(file, kept);
     // Its log cannot be put into a file that is damaged: it is kept beside it.
     if (existsSync(`${file}-wal`)) await rename(`${file}-wal`, `${kept}-wal`);
     await rm(`${file}-shm`, { force: true });
     await sync(backups);
   }
-  await rename(draft, file);
-  await sync(folder);
   return kept;
 }
 

@@ -2,6 +2,7 @@ import { Worker } from 'node:worker_threads';
 import { must } from '#lib/assert.ts';
 import { Deferred } from '#lib/deferred.ts';
 import { toError } from '#lib/errors.ts';
+import { programPath } from '#lib/installation.ts';
 import type {
   SqliteReply,
   SqliteRequest,
@@ -51,7 +52,7 @@ export class SqliteConnection {
   #damage: SqliteError | undefined;
 
   constructor(options: SqliteThreadData) {
-    this.#worker = new Worker(new URL('./sqlite-thread.mjs', import.meta.url), {
+    this.#worker = new Worker(programPath('src/storage/sqlite-thread.mjs'), {
       workerData: options,
       name: 'sqlite',
     });

@@ -2,8 +2,9 @@ import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Kysely, sql } from 'kysely';
 import { UnavailableError } from '#lib/errors.ts';
+import type { Logger } from '#lib/logger.ts';
 import { sqlite } from './dialect.ts';
-import { GroupCommit } from './group-commit.ts';
+import { GroupCommit, type WriteShares } from './group-commit.ts';
 import { type Migration, migrate, migrations } from './migrate.ts';
 import { rowsByName } from './named-statements.ts';
 import { faultText, SqliteConnection, SqliteError } from './sqlite-connection.ts';
@@ -28,6 +29,8 @@ const sqlitePlainError = 1;
  */
 export async function openSqliteStore(options: {
   folder: string;
+  logger?: Logger;
+  shares?: WriteShares | undefined;
   /** For tests of migrations. */
   migrations?: readonly Migration[];
   /** For tests of large stores. */
@@ -50,7 +53,7 @@ export async function openSqliteStore(options: {
   const read = new Kysely<Tables>({ dialect: sqliteDialect(reader) });
   const probe = new WriteProbe({ dialect: sqlite, damage: () => asError(writer.damage ?? reader.damage) });
   const transaction = probe.observe((work) => write.transaction().execute(work));
-  const writes = new GroupCommit(transaction);
+  const writes = new GroupCommit(transaction, options);
   const close = async (): Promise<void> => {
     await writes.drain();
     await reader.close();

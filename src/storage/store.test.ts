@@ -15,7 +15,7 @@ import { programFile } from '../../test/support/program-file.ts';
 import { createStoreLocation, forEachStore } from '../../test/support/stores.ts';
 import { TcpProxy } from '../../test/support/tcp-proxy.ts';
 import { createTempFolder, type TempFolder } from '../../test/support/temp-folder.ts';
-import { waitFor, within } from '../../test/support/wait-for.ts';
+import { patienceMs, waitFor, within } from '../../test/support/wait-for.ts';
 import { openPostgresStore } from './postgres-store.ts';
 import { openSqliteStore } from './sqlite-store.ts';
 import type { Store, Tx } from './store.ts';
@@ -92,7 +92,7 @@ describe('the store', () => {
     test('a reader is not held up by a transaction under way, and does not see it', async () => {
       await fixture.store.transaction(async (tx) => {
         await insertEmitter(tx, 'a');
-        assert.deepEqual(await within(emitterIds(fixture.store), 30_000, 'a read beside a write'), []);
+        assert.deepEqual(await within(emitterIds(fixture.store), patienceMs, 'a read beside a write'), []);
       });
       assert.deepEqual(await emitterIds(fixture.store), ['a']);
     });
@@ -305,7 +305,7 @@ describe('PostgreSQL that goes away', { skip: postgresSkip() }, () => {
     }
   });
 
-  test('without a reset is reported as store_unavailable to everybody in time, and found again when it is back', async () => {
+  test('without a reset is reported as store_unavailable to all callers in time, and found again when it is back', async () => {
     const database = await createTestDatabase();
     try {
       const direct = new URL(database.url);
@@ -341,7 +341,7 @@ describe('PostgreSQL that goes away', { skip: postgresSkip() }, () => {
           assert.rejects(emitterIds(store), isUnavailable),
           assert.rejects(insert('refused'), isUnavailable),
         ]);
-        await within(refused, 30_000, 'a read and two writes to be refused');
+        await within(refused, patienceMs, 'a read and two writes to be refused');
         // Also what has to connect first.
         await within(assert.rejects(insert('refused'), isUnavailable), 30_000, 'another write to be refused');
         proxy.recover();
@@ -353,7 +353,7 @@ describe('PostgreSQL that goes away', { skip: postgresSkip() }, () => {
         await other.close();
         await waitFor(() => told.includes('millrace_events hello'), { what: 'a notification after it' });
       } finally {
-        await within(store.close(), 30_000, 'the store to close');
+        await within(store.close(), patienceMs, 'the store to close');
       }
     } finally {
       await database.drop();

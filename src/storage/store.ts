@@ -39,4 +39,9 @@ export interface Store extends Dialect {
   close(): Promise<void>;
 }
 
-export type NotifyChannel = 'millrace_jobs' | 'millrace_events' | 'millrace_replies' | 'millrace_variables';
+export type NotifyChannel =
+  | 'millrace_access'
+  | 'millrace_events'
+  | 'millrace_jobs'
+  | 'millrace_replies'
+  | 'millrace_variables';

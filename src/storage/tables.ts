@@ -8,7 +8,9 @@ import type {
   KeyRotationTable,
   OAuthClientTable,
 } from './tables/account-tables.ts';
+import type { AuditRecordTable } from './tables/audit-tables.ts';
 import type { BundleTable, ComponentTable, ComponentUseTable } from './tables/component-tables.ts';
+import type { DeletionTable } from './tables/deletion-tables.ts';
 import type {
   AutoSubscriptionTable,
   DeliveryPayloadTable,
@@ -18,22 +20,27 @@ import type {
   WebhookTable,
 } from './tables/delivery-tables.ts';
 import type { ComponentDbTable, EmitterTable, EventTable } from './tables/event-tables.ts';
-import type { FileChunkTable, FileTable } from './tables/file-tables.ts';
-import type { FlowGroupTable, FlowQueueTable, FlowRunTable } from './tables/flow-tables.ts';
+import type { FileBucketTable, FileChunkTable, FileTable } from './tables/file-tables.ts';
+import type { FlowGroupTable, FlowQueueTable, FlowRunTable, FlowUnbegunTable } from './tables/flow-tables.ts';
 import type { HealthTable } from './tables/health-tables.ts';
 import type { IdempotencyKeyTable } from './tables/idempotency-tables.ts';
 import type {
   ApiClientTable,
   ApiKeyTable,
   ApiTokenTable,
+  GroupMembershipTable,
   MemberTable,
   OwnerQuotaTable,
   ProjectTable,
   SessionTable,
   UsageDayTable,
+  UsedSignInTable,
+  UserIdentityTable,
   UserTable,
+  WorkspaceRetentionTable,
   WorkspaceTable,
 } from './tables/identity-tables.ts';
+import type { ImportedObjectTable, ImportItemTable, ImportTable } from './tables/import-tables.ts';
 import type {
   JobTable,
   LaneLeaseTable,
@@ -86,9 +93,14 @@ export interface Tables {
   api_tokens: ApiTokenTable;
   workspaces: WorkspaceTable;
   members: MemberTable;
+  user_identities: UserIdentityTable;
+  group_memberships: GroupMembershipTable;
+  used_sign_ins: UsedSignInTable;
   projects: ProjectTable;
   usage_days: UsageDayTable;
   owner_quotas: OwnerQuotaTable;
+  workspace_retention: WorkspaceRetentionTable;
+  deletions: DeletionTable;
   accounts: AccountTable;
   account_audit: AccountAuditTable;
   account_uses: AccountUseTable;
@@ -134,16 +146,22 @@ export interface Tables {
   flow_queues: FlowQueueTable;
   flow_groups: FlowGroupTable;
   flow_runs: FlowRunTable;
+  flow_unbegun: FlowUnbegunTable;
   data_stores: DataStoreTable;
   data_store_entries: DataStoreEntryTable;
   variables: VariableTable;
   variable_sets: VariableSetTable;
   variable_audit: VariableAuditTable;
+  audit_records: AuditRecordTable;
   files: FileTable;
   file_chunks: FileChunkTable;
+  file_buckets: FileBucketTable;
   health: HealthTable;
   jobs: JobTable;
   idempotency_keys: IdempotencyKeyTable;
+  imports: ImportTable;
+  import_items: ImportItemTable;
+  imported_objects: ImportedObjectTable;
   nodes: NodeTable;
   node_states: NodeStateTable;
   lane_leases: LaneLeaseTable;

@@ -145,6 +145,11 @@ export class EmitterStream {
     return true;
   }
 
+  /** Asks at once whether its reader may still read. */
+  recheck(): void {
+    this.#connection.recheck();
+  }
+
   cutOff(error: Error): void {
     this.#connection.cutOff(error);
   }

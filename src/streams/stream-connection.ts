@@ -51,6 +51,7 @@ export class StreamConnection {
   #isOpen = false;
   #ended = false;
   #looking = false;
+  #lookAgain = false;
   #keepAlive: NodeJS.Timeout | undefined;
 
   constructor(response: ServerResponse, options: StreamConnectionOptions) {
@@ -130,6 +131,13 @@ export class StreamConnection {
     this.#finish(reason);
   }
 
+  /** Asks at once whether its reader may still read: access may have ended a moment ago. */
+  recheck(): void {
+    // A question under way may have been asked before the change.
+    this.#lookAgain = this.#looking;
+    if (!this.#looking && !this.#ended) void this.#look();
+  }
+
   /** Ends a stream that cannot start. */
   cutOff(error: Error): void {
     const { logger, about } = this.#options;
@@ -156,6 +164,7 @@ export class StreamConnection {
     } finally {
       this.#looking = false;
     }
+    if (this.#lookAgain) this.recheck();
   }
 
   #finish(reason: EndReason | 'closed by the reader' | 'connection failed' | 'the reader is too slow'): void {

@@ -13,7 +13,7 @@ import type { Store } from '#storage/store.ts';
 import { emitUnheard } from '../../test/support/no-subscribers.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { waitFor, within } from '../../test/support/wait-for.ts';
-import { LiveStreams } from './live-updates.ts';
+import { LiveStreams } from './live-streams.ts';
 import { StreamMark } from './stream-mark.ts';
 
 const startMs = 1_800_000_000_000;

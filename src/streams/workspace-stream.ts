@@ -74,6 +74,11 @@ export class WorkspaceStream implements FeedReader {
     this.#connection.end(reason);
   }
 
+  /** Asks at once whether its reader may still read. */
+  recheck(): void {
+    this.#connection.recheck();
+  }
+
   cutOff(error: Error): void {
     this.#connection.cutOff(error);
   }

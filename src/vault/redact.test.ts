@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { formatWithOptions, inspect } from 'node:util';
+import { cpuMsOf } from '../../test/support/cpu-time.ts';
 import { makeRedactor, secretValues } from './redact.ts';
 
 const secret = 'p+ss/"wörd" 42&=';
@@ -35,6 +36,14 @@ describe('redaction', () => {
       encodeURIComponent(secret).replace(/%../g, (code) => code.toLowerCase()),
     ],
     ['a form', new URLSearchParams({ x: secret }).toString().slice(2)],
+    ['encodeURI', encodeURI(secret)],
+    ['the query of a URL', new URL(`https://h/?x=${secret}`).search.slice(3)],
+    ['the password of a URL', Object.assign(new URL('https://u@h'), { password: secret }).password],
+    [
+      'the path of a URL',
+      Object.assign(new URL('https://h'), { pathname: `/x/${secret}` }).pathname.slice(3),
+    ],
+    ['the fragment of a URL', Object.assign(new URL('https://h'), { hash: `#${secret}` }).hash.slice(1)],
   ] as const) {
     test(`finds a secret as ${name}`, () => {
       assert.equal(makeRedactor([secret])(`<${form}>`), '<[redacted]>');
@@ -156,6 +165,29 @@ describe('redaction', () => {
     }
   });
 
+  test('the beginning of a secret is hidden where a message cuts it', async () => {
+    const secret = `eyJh"b\\c${'0123456789'.repeat(8)}`;
+    const redact = makeRedactor([secret, `${secret.slice(0, 20)}x-another-one`]);
+    const quoted = JSON.stringify(secret);
+    for (const shown of [
+      `items: found ${quoted.slice(0, 60)}…, expected a list`,
+      `items: found ${JSON.stringify(secret.slice(0, 60))}… expected`,
+      `value: found ${JSON.stringify(`${secret.slice(0, 40)}…`)}`,
+      `value: found ${quoted.slice(0, 10)}...`,
+      `${Buffer.from(secret).toString('base64').slice(0, 40)}…`,
+      `${encodeURIComponent(secret).slice(0, 40)}… [cut]`,
+      `${secret.slice(0, 50)}#${'0123abcd'.repeat(8)}`,
+    ])
+      for (const text of [redact(shown), JSON.parse(redact(JSON.stringify({ shown }))).shown as string]) {
+        assert.match(text, /\[redacted\]/);
+        assert.doesNotMatch(text, /eyJh|ZXlKaC|01234567/, text);
+      }
+    // Only a part that was cut: values that happen to begin alike are left alone.
+    assert.equal(redact(`${secret.slice(0, 40)} and so on`), `${secret.slice(0, 40)} and so on`);
+    const slow = makeRedactor(['a'.repeat(100_000)]);
+    assert.ok((await cpuMsOf(() => slow(`${'a'.repeat(99_999)}b…`.repeat(10)))) < 5_000);
+  });
+
   test('deeply nested JSON is no trouble', () => {
     const redact = makeRedactor(['topsecret1']);
     const deep = `${'['.repeat(50_000)}"topsecret1"${']'.repeat(50_000)}`;
@@ -254,6 +286,17 @@ describe('redaction', () => {
       `-----BEGIN PRIVATE KEY----- | ${body.map(() => '[redacted] | ').join('')}q7Zk= | -----END PRIVATE KEY----- | `,
     );
     assert.equal(redact('user=ada, pin=12, token=4711'), '[redacted], pin=12, [redacted]');
+  });
+
+  test('of the lines of all secrets the first 1,000 are hidden in every form, further ones as they are and in JSON', () => {
+    const line = (n: number) => `line-${`${n}`.padStart(5, '0')}-"/"`;
+    const redact = makeRedactor([Array.from({ length: 3000 }, (_, n) => line(n)).join('\n')]);
+    for (const n of [0, 999, 1000, 2999]) {
+      assert.equal(redact(`a ${line(n)} b`), 'a [redacted] b');
+      assert.equal(redact(`a ${JSON.stringify(JSON.stringify([line(n)]))} b`).includes('line-'), n > 999);
+      assert.equal(redact(`a ${JSON.stringify([line(n)])} b`), 'a ["[redacted]"] b');
+    }
+    assert.equal(redact(`?q=${encodeURIComponent(line(999))}`), '?q=[redacted]');
   });
 
   test('values with quotes, backslashes and control characters are hidden where util.inspect writes them', () => {

@@ -12,9 +12,9 @@ const replacement = '[redacted]';
 
 /**
  * A function that replaces every occurrence of the secrets in a text by "[redacted]": as they are, JSON-escaped, as
- * `util.inspect` and `console.log` write strings, base64 (at any alignment, so also inside `Basic …`) and URL-encoded. Each line of 8
+ * `util.inspect` and `console.log` write strings, base64 (at any alignment, so also inside `Basic …`) and as URLs and `URL` write it. Each line of 8
  * or more characters of a secret with several lines is a secret too, but for the header lines of a PEM. Occurrences that overlap become one. JSON text
- * stays valid JSON. Takes time linear in the text, and nearly none where no secret occurs. Values of fewer than 8
+ * stays valid JSON. The beginning of a secret is hidden too where the text was cut there ("found \"abcdefgh…"). Takes time linear in the text, and nearly none where no secret occurs. Values of fewer than 8
  * characters are left alone, but those of `shortSecrets` from 4 characters on. A short one is left alone in the names of JSON
  * objects and within longer numbers, such as times.
  */
@@ -63,6 +63,15 @@ function secretsFor(values: readonly string[], shorts: readonly string[]): Secre
     all: new SecretMatcher([...long, ...short]),
     long: short.length === 0 ? undefined : new SecretMatcher(long),
     short: new Set(short),
+    beginnings: lazily(() => beginningsOf(long)),
+  };
+}
+
+function lazily<T>(make: () => T): () => T {
+  let made: T | undefined;
+  return () => {
+    made ??= make();
+    return made;
   };
 }
 
@@ -87,6 +96,63 @@ interface Secrets {
   long: SecretMatcher | undefined;
   /** Texts of whole numbers. */
   short: ReadonlySet<string>;
+  /** Built when first needed: few texts that hold a part of a secret were cut. */
+  beginnings: () => Beginnings;
+}
+
+/** Finds the beginnings of patterns. */
+interface Beginnings {
+  matcher: SecretMatcher;
+  /** By their first characters. */
+  patterns: ReadonlyMap<string, readonly string[]>;
+}
+
+function beginningsOf(patterns: readonly string[]): Beginnings {
+  const byBeginning = new Map<string, string[]>();
+  for (const pattern of new Set(patterns)) {
+    const beginning = pattern.slice(0, secretCharactersMin);
+    byBeginning.set(beginning, [...(byBeginning.get(beginning) ?? []), pattern]);
+  }
+  return { matcher: new SecretMatcher([...byBeginning.keys()]), patterns: byBeginning };
+}
+
+/** What follows the place where a text was cut: an ellipsis, or a hash in long ids. The quote that was opened may be closed first. */
+const cutMark = /(?:\\{0,8}["'`])?(?:…|\.\.\.|#[0-9a-f]{64})/y;
+/** Characters compared per character of the text; more are needed only where a long secret repeats itself. */
+const comparedPerCharacter = 16;
+
+/**
+ * Messages show a value as far as there is room, and "…" for the rest. A secret that was cut there no longer matches a pattern, so its
+ * beginning is looked for.
+ */
+function withoutCutSecrets(text: string, beginnings: () => Beginnings): string {
+  if (!/…|\.\.\.|#/.test(text)) return text;
+  const { matcher, patterns } = beginnings();
+  let budget = comparedPerCharacter * text.length;
+  let out = '';
+  let position = 0;
+  for (const { start, end } of matcher.find(text)) {
+    for (let at = Math.max(start, position); at + secretCharactersMin <= end && budget > 0; at += 1) {
+      for (const pattern of patterns.get(text.slice(at, at + secretCharactersMin)) ?? []) {
+        const length = sharedLength(text, at, pattern);
+        budget -= length;
+        cutMark.lastIndex = at + length;
+        if (!cutMark.test(text)) continue;
+        out += text.slice(position, at) + replacement;
+        position = at + length;
+        break;
+      }
+      if (position > at) break;
+    }
+  }
+  return position === 0 ? text : out + text.slice(position);
+}
+
+/** The length of what stands in `text` from `at` on and in the beginning of `pattern`. */
+function sharedLength(text: string, at: number, pattern: string): number {
+  let length = secretCharactersMin;
+  while (length < pattern.length && text[at + length] === pattern[length]) length += 1;
+  return length;
 }
 
 /**
@@ -146,6 +212,12 @@ function shortPatternsOf(values: readonly string[]): string[] {
   return [...patterns];
 }
 
+/**
+ * Lines of all secrets together that are looked for in every form. Each costs about 0.1 ms for its forms, and all of them stand in the way of
+ * every other call of the service: a variable of 5,500 lines took 1.1 s. Further lines are looked for as they are and as JSON has them.
+ */
+const linesInEveryFormMax = 1_000;
+
 /** `util.inspect` cuts longer strings there. */
 const inspectedMax = 10_000;
 /** Deeper values are rarely printed; then a line of fewer than 8 characters may show. */
@@ -160,6 +232,7 @@ const headerLine = /^-----(BEGIN|END) [^-]*-----$/;
  */
 function linePatternsOf(values: readonly string[], part = (form: string) => form): string[] {
   const patterns = new Set<string>();
+  let linesSeen = 0;
   for (const value of values) {
     // Environment files have keys in one line, with `\n` in it.
     const text = value.includes('-----BEGIN ') ? value.replaceAll('\\n', '\n') : value;
@@ -168,18 +241,26 @@ function linePatternsOf(values: readonly string[], part = (form: string) => form
     for (const line of lines) {
       const trimmed = line.trim();
       if (trimmed.length < secretCharactersMin || headerLine.test(trimmed)) continue;
-      for (const form of [...writtenForms(part(trimmed)), ...urlForms(part(trimmed))]) patterns.add(form);
+      linesSeen += 1;
+      for (const form of lineForms(part(trimmed), linesSeen)) patterns.add(form);
     }
     if (lines.every((line) => line.trim().length >= secretCharactersMin)) continue;
     const plain = text.trimEnd();
+    const literals = lines.map(inspectedLiteral);
     for (let indent = 0; indent <= inspectedIndentMax; indent += 1) {
       const space = ' '.repeat(indent);
       const together = [plain.replaceAll('\n', `\n${space}`)];
-      if (indent % 2 === 0) together.push(lines.map(inspectedLiteral).join(` +\n${space}`).slice(1, -1));
+      if (indent % 2 === 0) together.push(literals.join(` +\n${space}`).slice(1, -1));
       for (const form of together) patterns.add(part(form)).add(part(jsonEscaped(form)));
     }
   }
   return [...patterns].filter((form) => form.length >= secretCharactersMin);
+}
+
+function lineForms(line: string, number: number): string[] {
+  return number > linesInEveryFormMax
+    ? [line, jsonEscaped(line)]
+    : [...writtenForms(line), ...urlForms(line)];
 }
 
 /** A text as programs write it: as it is, in JSON, in JSON within JSON, and as `util.inspect` writes it. */
@@ -243,7 +324,21 @@ function urlForms(value: string): string[] {
   if (!value.isWellFormed()) return [];
   const encoded = encodeURIComponent(value);
   const form = new URLSearchParams([['', value]]).toString().slice(1);
-  return [encoded, form, lowerEscapes(encoded), lowerEscapes(form)];
+  const forms = [encoded, form, encodeURI(value), ...placedForms(value)];
+  return [...forms, ...forms.map(lowerEscapes)];
+}
+
+/** A text as `URL` writes it in each part of an address, which has escapes of its own, and no line ends and tabs. */
+function placedForms(value: string): string[] {
+  const { length } = value.replace(/[\t\n\r]/g, '');
+  const url = new URL('https://host');
+  url.password = value;
+  url.pathname = `/${value}`;
+  url.search = `?${value}`;
+  url.hash = `#${value}`;
+  const forms = [url.password, ...[url.pathname, url.search, url.hash].map((part) => part.slice(1))];
+  // A path with `..` in it loses a part.
+  return forms.filter((form) => form.length >= length && length > 0);
 }
 
 function lowerEscapes(text: string): string {
@@ -260,7 +355,7 @@ function base64Core(bytes: Buffer, offset: number, encoding: 'base64' | 'base64u
 
 /** JSON is redacted string by string and number by number, so that no secret made of punctuation can break it. */
 function redactText(text: string, secrets: Secrets): string {
-  return isJson(text) ? redactJson(text, secrets) : redactPlain(text, secrets.all);
+  return isJson(text) ? redactJson(text, secrets) : redactPlain(text, secrets.all, secrets.beginnings);
 }
 
 function isJson(text: string): boolean {
@@ -273,7 +368,7 @@ function isJson(text: string): boolean {
 }
 
 function redactJson(json: string, secrets: Secrets): string {
-  const { all, long = all } = secrets;
+  const { all, long = all, beginnings } = secrets;
   let out = '';
   let position = 0;
   while (position < json.length) {
@@ -285,16 +380,16 @@ function redactJson(json: string, secrets: Secrets): string {
     const literal = json.slice(quote, end);
     const value: string = JSON.parse(literal);
     const isName = /^\s*:/.test(json.slice(end, end + 100));
-    const redacted = redactPlain(value, isName ? long : all);
+    const redacted = redactPlain(value, isName ? long : all, beginnings);
     out += redacted === value ? literal : JSON.stringify(redacted);
     position = end;
   }
   return out;
 }
 
-function redactNumbers(between: string, { all, long = all, short }: Secrets): string {
+function redactNumbers(between: string, { all, long = all, short, beginnings }: Secrets): string {
   return between.replace(/[-+.\deE]{4,}/g, (number) =>
-    short.has(number) || redactPlain(number, long) !== number ? `"${replacement}"` : number,
+    short.has(number) || redactPlain(number, long, beginnings) !== number ? `"${replacement}"` : number,
   );
 }
 
@@ -305,12 +400,12 @@ function endOfString(json: string, quote: number): number {
   return index + 1;
 }
 
-function redactPlain(text: string, matcher: SecretMatcher): string {
+function redactPlain(text: string, matcher: SecretMatcher, beginnings: () => Beginnings): string {
   let out = '';
   let position = 0;
   for (const { start, end } of matcher.find(text)) {
     out += text.slice(position, start) + replacement;
     position = end;
   }
-  return position === 0 ? text : out + text.slice(position);
+  return withoutCutSecrets(position === 0 ? text : out + text.slice(position), beginnings);
 }

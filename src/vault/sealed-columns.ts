@@ -25,6 +25,7 @@ export const sealedColumns: readonly SealedColumn[] = [
   { table: 'sources', column: 'before_change', key: ['id'], map: mapBeforeChange },
   { table: 'idempotency_keys', column: 'answer', key: ['id'], map: mapText },
   { table: 'variables', column: 'sealed', key: ['id'], map: mapText },
+  { table: 'imports', column: 'sealed', key: ['id'], map: mapText },
   { table: 'deployments', column: 'definition', key: ['id'], map: mapDefinition },
 ];
 

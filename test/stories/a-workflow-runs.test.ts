@@ -121,8 +121,8 @@ forEachSharedService((fixture) => {
     });
     const answer = await post(workflow.triggers[0].endpoint_url, { a: 1 });
     assert.equal(answer.status, 400);
-    assert.equal(await answer.text(), 'No $.respond called in workflow');
     const run = await service.runInState(workflow.id, 'failed');
+    assert.equal(await answer.text(), `No $.respond called in workflow\nRun ${run.id} failed`);
     assert.deepEqual(
       run.steps.map((step: { namespace: string; state: string }) => [step.namespace, step.state]),
       [

@@ -70,6 +70,23 @@ forEachSharedService((fixture) => {
       assert.equal(end.searchParams.get('tab'), 'accounts');
       const account = await credentialsOf(end.searchParams.get('account_id') ?? '');
       assert.equal(account.name, 'Work');
+      const { user_id: userId } = (await api('GET', '/v1/session')).body.data;
+      const byLink = (await api('GET', '/v1/audit?limit=2')).body.data;
+      assert.deepEqual(
+        // biome-ignore lint/suspicious/noExplicitAny: records have fields of every kind.
+        byLink.map((record: any) => [
+          record.operation,
+          [record.actor.kind, record.actor.user_id, record.owner_id],
+          record.object_id,
+          record.before,
+          record.after?.name,
+        ]),
+        [
+          ['GET /connect/callback', ['user', userId, userId], account.id, null, 'Work'],
+          ['POST /connect/:link', ['user', userId, userId], null, null, undefined],
+        ],
+      );
+      assert.deepEqual(byLink[1].parameters, {});
       assert.equal(account.credentials.oauth_uid, 'ada');
       assert.equal(account.credentials.oauth_client_id, provider.clientId);
       assert.ok(account.credentials.oauth_access_token.length > 10);

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { readdir, readFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { readFile } from 'node:fs/promises';
 import { after, test } from 'node:test';
+import { filesBelow } from '../support/files-below.ts';
 import { HttpReceiver } from '../support/http-receiver.ts';
 import { type ApiAnswer, EventStream, forEachService, type Millrace } from '../support/millrace.ts';
-import { waitFor, within } from '../support/wait-for.ts';
+import { patienceMs, waitFor, within } from '../support/wait-for.ts';
 
 const canary = 'CANARY-5d1e-never-seen-again';
 
@@ -67,7 +67,7 @@ forEachService(
         { what: `the account to be ${healthy ? 'healthy' : 'unhealthy'}` },
       );
 
-    test('an account that a provider refuses becomes unhealthy by itself, and everybody who asked for it hears of it once', async () => {
+    test('an account that a provider refuses becomes unhealthy by itself, and all callers who asked for it hear of it once', async () => {
       const { service } = fixture;
       const { provider, workspace, newAccount } = await connect(service, 401);
       const hook = await receiver();
@@ -136,9 +136,9 @@ forEachService(
       assert.equal(hook.requests.length, 2);
 
       assert.doesNotMatch(service.output, new RegExp(canary));
-      for (const name of await readdir(fixture.dataFolder, { recursive: true })) {
-        const content = await readFile(join(fixture.dataFolder, name)).catch(() => Buffer.alloc(0));
-        assert.equal(content.includes(canary), false, name);
+      for (const file of await filesBelow(fixture.dataFolder)) {
+        const content = await readFile(file).catch(() => Buffer.alloc(0));
+        assert.equal(content.includes(canary), false, file);
       }
     });
 
@@ -192,7 +192,7 @@ forEachService(
         if (answer.status === 429) busy.resolve(answer);
         return answer.status;
       });
-      const refused = await within(busy.promise, 30_000, 'the fifth to be refused').finally(() =>
+      const refused = await within(busy.promise, patienceMs, 'the fifth to be refused').finally(() =>
         gate.resolve({ status: 200 }),
       );
       const { headers, body } = refused;

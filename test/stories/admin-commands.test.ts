@@ -50,7 +50,7 @@ async function adminJson(place: Place, ...args: string[]): Promise<any> {
 describe('the command line', () => {
   test('help lists every command and exits with 0', async () => {
     await using folder = await createTempFolder('admin');
-    for (const args of [['help'], ['--help'], ['user', 'create', '-h']]) {
+    for (const args of [['help'], ['--help']]) {
       const { code, stdout } = await admin({ dataFolder: join(folder.path, 'none') }, ...args);
       assert.equal(code, 0);
       for (const command of [
@@ -60,11 +60,15 @@ describe('the command line', () => {
         assert.match(stdout, new RegExp(`^ {2}${command}\\b`, 'm'));
       }
     }
+    const { stdout } = await admin({ dataFolder: join(folder.path, 'none') }, 'user', 'create', '-h');
+    assert.match(stdout, /^ {2}user list$/m);
+    assert.doesNotMatch(stdout, /^ {2}key list/m);
   });
 
   for (const [args, complaint] of [
-    [[], /say what to do/],
-    [['user', 'destroy'], /no command "user destroy"/],
+    [[], /no command was given/],
+    [['user'], /^user: found nothing, expected create or list$/m],
+    [['user', 'destroy'], /^user: found "destroy", expected create or list$/m],
     [['toString'], /no command "toString"/],
     [['user', 'create', '--username', 'x'], /needs --email/],
     [['user', 'list', '--email', 'x@y.z'], /no option --email/],
@@ -77,7 +81,9 @@ describe('the command line', () => {
       assert.equal(ended.code, 2);
       assert.equal(ended.stdout, '');
       assert.match(ended.stderr, complaint);
-      assert.match(ended.stderr, /npm run millrace -- <command>/);
+      // Help for what the command line is about, and for nothing else.
+      assert.match(ended.stderr, /^ {2}(?:user|key) list\b/m);
+      if (args[0] === 'user') assert.doesNotMatch(ended.stderr, /backup|key revoke/);
       assert.ok(!existsSync(join(folder.path, 'lock.sqlite')));
     });
   }
@@ -277,6 +283,27 @@ for (const dialect of storesOfStory(import.meta.filename, process.env[turnVariab
           [ann.id, 'admin'],
           [bob.id, 'viewer'],
         ],
+      );
+      // The admins of the workspace see what the operator did there.
+      const audit = await api('GET', `/v1/audit?org_id=${team.id}`, undefined, { key: ann.api_key });
+      assert.deepEqual(
+        // biome-ignore lint/suspicious/noExplicitAny: records have fields of every kind.
+        audit.body.data.map(({ operation, actor, object_id, before, after }: any) => [
+          ...[operation, actor.kind, object_id, before?.role, after.role ?? after.name],
+        ]),
+        [
+          ['member add', 'operator', bob.id, 'admin', 'viewer'],
+          ['member add', 'operator', bob.id, undefined, 'admin'],
+          ['workspace create', 'operator', team.id, undefined, 'A Team'],
+        ],
+      );
+      const keys = await api('GET', '/v1/audit', undefined, { key: bob.api_key });
+      assert.deepEqual(
+        keys.body.data.map(({ operation, object_id }: { operation: string; object_id: string }) => [
+          operation,
+          object_id,
+        ]),
+        [['key create', second.id]],
       );
       // Without --owner a workspace belongs to the first admin of the instance.
       assert.equal((await api('GET', `/v1/workspaces/${main.id}`)).status, 200);

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
-import { readdir, readFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { Webhook } from 'standardwebhooks';
 import packageJson from '../../package.json' with { type: 'json' };
 import { createEmittingSource, createListeningWebhook } from '../support/emitting-source.ts';
+import { filesBelow } from '../support/files-below.ts';
 import { HttpReceiver, type ReceivedRequest } from '../support/http-receiver.ts';
 import { forEachSharedService, type ServiceClient } from '../support/millrace.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -166,7 +166,7 @@ forEachSharedService((fixture) => {
     assert.ok(Math.abs(failing_since - Date.now() / 1000) < 60);
 
     receiver.answerAlways({ status: 204 });
-    const again = await receiver.waitForRequest(2, 15_000);
+    const again = await receiver.waitForRequest(2);
     assert.equal(again.headers['webhook-id'], receiver.requests[0]?.headers['webhook-id']);
     const [delivered] = await deliveries(service, webhook.id, 'delivered', 1);
     assert.deepEqual(
@@ -230,9 +230,7 @@ forEachSharedService((fixture) => {
     await deliveries(service, webhook.id, 'delivered', 1);
 
     const texts = new Map([['the log', await fixture.log()]]);
-    const entries = await readdir(fixture.dataFolder, { recursive: true, withFileTypes: true });
-    for (const entry of entries.filter((it) => it.isFile())) {
-      const file = join(entry.parentPath, entry.name);
+    for (const file of await filesBelow(fixture.dataFolder)) {
       // Files of other suites may be gone already.
       texts.set(file, await readFile(file, 'latin1').catch(() => ''));
     }

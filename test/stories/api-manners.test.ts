@@ -147,12 +147,12 @@ forEachSharedService((fixture) => {
   test('a known path with another method is 405 with Allow; an unknown path is 404', async () => {
     const { service } = fixture;
     for (const [method, path, allow] of [
-      ['DELETE', '/v1/users/me', 'GET, HEAD'],
+      ['PUT', '/v1/users/me', 'DELETE, GET, HEAD'],
       ['GET', '/v1/sources', 'POST'],
       ['PATCH', `/v1/sources/${source.id}/`, 'DELETE, GET, HEAD, PUT'],
       ['POST', `/v1/sources/${source.id}/event_summaries?limit=3`, 'GET, HEAD'],
       ['PUT', '/v1/components/registry/some-key', 'GET, HEAD'],
-      ['OPTIONS', '/v1/users/me', 'GET, HEAD'],
+      ['OPTIONS', '/v1/users/me', 'DELETE, GET, HEAD'],
       ['PURGE', '/healthz', 'GET, HEAD'],
     ] as const) {
       const answer = await rawAnswer(service, { method, path });
@@ -296,6 +296,13 @@ forEachSharedService((fixture) => {
     ] as const) {
       assertError(await service.api(method, path, body), 400, 'unknown_parameter', parameter);
     }
+    const { body: refused } = await service.api('POST', '/v1/workflows', { stepz: [] });
+    assert.equal(
+      refused.error,
+      'stepz: this operation has no such parameter; it has project_id, template_id, steps, triggers, settings',
+    );
+    const none = await service.api('POST', `/v1/runs/run_x/cancel`, { x: 1 });
+    assert.equal(none.body.error, 'x: this operation has no such parameter; it has none in its body');
   });
 
   test('a value of the wrong type, or none where one is needed, is 400 and named', async () => {
@@ -361,6 +368,12 @@ forEachSharedService((fixture) => {
       413,
       'body_too_large',
     );
+  });
+
+  test('a body whose objects have more members than can be parsed in a moment is 400', async () => {
+    const { service } = fixture;
+    const credentials = Object.fromEntries(Array.from({ length: 300_000 }, (_, n) => [`name${n}`, '']));
+    assertError(await service.api('POST', '/v1/accounts', { app: 'x', credentials }), 400, 'invalid_json');
   });
 
   test('lists: 10 unless limit says otherwise, above 100 is 100, and nothing but whole numbers from 1', async () => {
@@ -626,6 +639,33 @@ forEachSharedService((fixture) => {
     for (const { id } of [gitlab, github]) await service.api('DELETE', `/v1/accounts/${id}`);
   });
 
+  test('another workspace in query or body than in the path is 400 with both ids; the same one is fine', async () => {
+    const { service } = fixture;
+    const other = (await service.api('POST', '/v1/workspaces', { name: 'Other' })).body.data.id;
+    const path = `/v1/workspaces/${workspace}`;
+    for (const [method, at, body, parameter] of [
+      ['GET', `${path}?org_id=${other}`, undefined, 'org_id'],
+      ['GET', `${path}/workflows?workspace_id=${other}`, undefined, 'workspace_id'],
+      ['GET', `/v1/orgs/${workspace}/sources?org_id=${other}`, undefined, 'org_id'],
+      ['POST', `${path}/projects`, { name: 'astray', org_id: other }, 'org_id'],
+      ['POST', `${path}/projects`, { name: 'astray', workspace_id: other }, 'workspace_id'],
+      ['PUT', `${path}/retention`, { runs_kept: 10, workspace_id: other }, 'workspace_id'],
+    ] as const) {
+      const refused = await service.api(method, at, body);
+      assertError(refused, 400, 'invalid_parameter', parameter);
+      assert.ok(refused.body.error.includes(`found "${other}", expected "${workspace}"`), refused.body.error);
+    }
+    const ignored = await service.api('GET', `${path}/workflows?project_id=proj_x`);
+    assertError(ignored, 400, 'unknown_parameter', 'project_id');
+    assert.ok(
+      ['proj_x', workspace].every((id) => ignored.body.error.includes(id)),
+      ignored.body.error,
+    );
+    const projects = await service.api('GET', `${path}/projects?org_id=${workspace}`);
+    assert.equal(projects.status, 200);
+    assert.ok(!JSON.stringify(projects.body).includes('astray'));
+  });
+
   test('every answer has a request id of its own and headers that keep it from being misused', async () => {
     const { service } = fixture;
     const seen = new Set<string>();
@@ -681,6 +721,9 @@ forEachSharedService((fixture) => {
   });
 
   test('/openapi.json is a whole OpenAPI 3.1 document', async () => {
+    const deletesWithBody = new Set(
+      ['subscriptions', 'users/me', 'users/{id}', 'workspaces/{id}'].map((path) => `delete /v1/${path}`),
+    );
     const { service } = fixture;
     const { status, body: document } = await service.api('GET', '/openapi.json');
     assert.equal(status, 200);
@@ -728,7 +771,7 @@ forEachSharedService((fixture) => {
           if (parameter.in === 'path') assert.equal(parameter.required, true);
         }
         // The one that takes its parameters in query or body, as its creation does.
-        const takesBody = method !== 'get' && (method !== 'delete' || what === 'delete /v1/subscriptions');
+        const takesBody = method !== 'get' && (method !== 'delete' || deletesWithBody.has(what));
         if (!takesBody) assert.equal(operation.requestBody, undefined, what);
         if (operation.tags?.includes('addition')) additions.push(what);
         else assert.ok(specified.includes(what), `${what}: not in the specification, so an addition`);

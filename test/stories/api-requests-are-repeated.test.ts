@@ -157,6 +157,22 @@ forEachSharedService((fixture) => {
     assert.equal(isReplayed(await post(service, '/v1/webhooks', 'w', project)), true);
   });
 
+  test('a key that ends gets no answer that a key without an end got', async () => {
+    const service = await newUser();
+    const end = Math.floor(Date.now() / 1000) + 3600;
+    const short = await service.api('POST', '/v1/users/me/api_keys', { name: 'short', expires_at: end });
+    const by = service.as({ key: short.body.data.api_key });
+    const wanted = { name: 'wanted' };
+    assert.equal((await post(service, '/v1/users/me/api_keys', 'k', wanted)).status, 200);
+    const stolen = await post(by, '/v1/users/me/api_keys', 'k', wanted);
+    assert.deepEqual([stolen.status, stolen.body.code, isReplayed(stolen)], [403, 'forbidden', false]);
+    // The other way round, the first key had less.
+    const ending = { name: 'ending', expires_at: end };
+    assert.equal((await post(by, '/v1/users/me/api_keys', 'k2', ending)).status, 200);
+    assert.equal(isReplayed(await post(by, '/v1/users/me/api_keys', 'k2', ending)), true);
+    assert.equal(isReplayed(await post(service, '/v1/users/me/api_keys', 'k2', ending)), true);
+  });
+
   test('a caller who has lost a role gets no answer again', async () => {
     const admin = await newUser();
     const member = await fixture.service.createUser('member');

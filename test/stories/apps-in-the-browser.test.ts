@@ -7,7 +7,7 @@ import { OAuthProvider } from '../support/oauth-provider.ts';
 import type { ServiceClient } from '../support/service-client.ts';
 
 describe('apps in the dashboard', { skip: chromiumSkip() }, () => {
-  const dashboard = useDashboard({ ownService: () => ({}) });
+  const dashboard = useDashboard();
   let service: ServiceClient;
   let receiver: HttpReceiver;
   let provider: OAuthProvider;
@@ -89,6 +89,8 @@ describe('apps in the dashboard', { skip: chromiumSkip() }, () => {
     await page.getByRole('link', { name: 'Change' }).click();
     await page.getByLabel('Name', { exact: true }).fill('Acme');
     await page.getByRole('button', { name: 'Save' }).click();
+    // The heading of the form has the new name too, before the page of the app comes.
+    await page.waitForURL(`${service.url}/apps/acme_own`);
     await page.getByRole('heading', { name: 'Acme', level: 1 }).waitFor();
     const { definition } = await done('GET', '/v1/apps/acme_own');
     assert.deepEqual(

@@ -89,7 +89,7 @@ async function errorsOf(service: ServiceClient, source: Source, count = 1) {
       const events = await service.events(source.id, '&event_name=$errors');
       return events.length >= count && events;
     },
-    { timeoutMs: 20_000, what: `${count} events on $errors` },
+    { what: `${count} events on $errors` },
   );
 }
 

@@ -89,6 +89,34 @@ describe('blocks in the browser', { skip: chromiumSkip() }, () => {
 
   const step = (page: Page, name: string) => page.getByRole('region', { name: `Step ${name}`, exact: true });
 
+  test('a map whose items wait is waiting, on the list of runs and of workflows too, and not done or at work', async () => {
+    const workflow = await service.createWorkflow({
+      settings: { name: 'reminds each' },
+      triggers: [http],
+      steps: [
+        {
+          namespace: 'each',
+          block: 'map',
+          items: '{{steps.trigger.event.body.seconds}}',
+          steps: [{ namespace: 'pause', block: 'delay', seconds: '{{steps.each.item}}' }],
+        },
+      ],
+    });
+    await send(workflow, { seconds: [3600, 7200] });
+    const { id } = await service.runInState(workflow.id, 'waiting');
+    const page = await dashboard.signedIn(`/runs/${id}`);
+    const head = page.locator('.run-step-head').filter({ hasText: 'each' }).first();
+    await head.getByText('Waiting', { exact: true }).waitFor();
+    assert.equal(await head.locator('.waits').count(), 1);
+    await dashboard.screenshot(page, 'blocks-map-waits');
+    await page.goto(`${service.url}/workflows`);
+    const row = page.getByRole('link', { name: /reminds each/ });
+    await row.getByText('1 run waits in branches: each for a time').waitFor();
+    await page.goto(`${service.url}/workflows/${workflow.id}`);
+    await page.locator('.run-bar .waits').waitFor();
+    dashboard.nothingWrong();
+  });
+
   test('a workflow with blocks is changed and deployed, and its steps stay in their blocks', async () => {
     const workflow = await service.createWorkflow({
       settings: { name: 'sorts orders' },
@@ -144,8 +172,13 @@ describe('blocks in the browser', { skip: chromiumSkip() }, () => {
       steps: [returns('first', '1')],
     });
     const page = await dashboard.signedIn(`/workflows/${workflow.id}/edit`);
+    // The button is at the lower edge of the window, so the choice opens below it.
+    await page.setViewportSize({ width: 1280, height: 620 });
     await page.getByRole('button', { name: 'Add a block' }).click();
     const choice = page.getByRole('region', { name: 'Choose a block' });
+    const cancel = await choice.getByRole('button', { name: 'Cancel' }).boundingBox();
+    assert.ok(cancel !== null && cancel.y + cancel.height <= 620, 'all of the choice is in the window');
+    await page.setViewportSize({ width: 1280, height: 860 });
     assert.deepEqual(await choice.locator('li strong').allTextContents(), [
       ...['If', 'Switch', 'Parallel', 'Map', 'Filter', 'Delay', 'End', 'Call a workflow'],
     ]);

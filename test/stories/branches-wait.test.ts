@@ -75,6 +75,94 @@ forEachSharedService((fixture) => {
     assert.equal(ended(run).filter((one) => one === 'one succeeded').length, 1, 'nothing has run twice');
   });
 
+  test('a run says which branches and items wait, for what and until when, with links for who may change it', async () => {
+    const { service } = fixture;
+    await using receiver = await HttpReceiver.start();
+    const id = await start([
+      {
+        namespace: 'both',
+        block: 'parallel',
+        branches: [
+          { slug: 'asks', steps: [suspends(receiver, 'ask')] },
+          {
+            slug: 'each',
+            steps: [
+              {
+                namespace: 'each',
+                block: 'map',
+                items: [1, 2],
+                steps: [{ namespace: 'rest', block: 'delay', seconds: '{{steps.each.item * 1000}}' }],
+              },
+            ],
+          },
+        ],
+      },
+    ]);
+    const run = await service.runInState(id, 'waiting');
+    const shown = run.waits.map((wait: { namespace: string; iteration: string; kind: string }) =>
+      [wait.namespace, wait.iteration, wait.kind].join(' '),
+    );
+    assert.deepEqual(shown, ['rest 0 delay', 'rest 1 delay', 'ask  suspend']);
+    const [first, second, ask] = run.waits;
+    const seconds = (Date.parse(second.until) - Date.parse(first.until)) / 1000;
+    assert.ok(seconds > 900 && seconds < 1100, String(seconds));
+    assert.deepEqual(
+      ended(run).filter((one) => one.startsWith('rest')),
+      ['rest[0] waiting', 'rest[1] waiting'],
+      'a delay is not over when it has begun',
+    );
+    const told = receiver.requests[0]?.json() as { resume_url: string };
+    assert.equal(ask.resume_url, told.resume_url);
+    await fetch(first.resume_url, { method: 'POST' });
+    await waitFor(async () => ended(await service.runDetail(run.id)).includes('rest[0] succeeded'), {
+      what: 'the first item to continue',
+    });
+    await fetch(ask.cancel_url, { method: 'POST' });
+    const cancelled = await service.runInState(id, 'cancelled');
+    assert.deepEqual(cancelled.waits, []);
+  });
+
+  test('links of a run are shown to callers who may change it, and to no viewer or key that only reads', async () => {
+    const { service } = fixture;
+    await using receiver = await HttpReceiver.start();
+    const workspace = (await service.api('POST', '/v1/workspaces', { name: 'Links' })).body.data.id;
+    const viewer = await service.createUser('looks-on');
+    await service.api('POST', `/v1/workspaces/${workspace}/members`, { user_id: viewer.id, role: 'viewer' });
+    const scopes = async (...names: string[]) =>
+      (await service.api('POST', '/v1/users/me/api_keys', { scopes: names })).body.data.api_key as string;
+    const fails = {
+      ...returns('fails', "(() => { throw new Error('down'); })()"),
+      retries: { times: 1, seconds: 3600 },
+    };
+    const branches = [
+      { slug: 'asks', steps: [suspends(receiver, 'ask')] },
+      { slug: 'fails', steps: [fails] },
+    ];
+    const workflow = await service.createWorkflow({
+      org_id: workspace,
+      triggers: [{ type: 'http' }],
+      steps: [{ namespace: 'both', block: 'parallel', branches }],
+    });
+    await fetch(workflow.triggers[0].endpoint_url, { method: 'POST' });
+    const { id } = await service.runInState(workflow.id, 'waiting');
+    const links = async (key?: string) => {
+      const { status, body } = await service.api('GET', `/v1/runs/${id}`, undefined, key ? { key } : {});
+      assert.equal(status, 200, JSON.stringify(body));
+      const { waits, steps } = body.data;
+      const { $attempt } = steps.find((step: { namespace: string }) => step.namespace === 'fails').exports;
+      assert.equal($attempt.error.msg, 'down');
+      return [...waits, $attempt].flatMap((one) => [
+        'resume_url' in one ? one.resume_url : one.rerun_url,
+        one.cancel_url,
+      ]);
+    };
+    const shown = await links();
+    assert.equal(shown.filter((link) => link?.startsWith('http')).length, 6, JSON.stringify(shown));
+    assert.deepEqual(await links(await scopes('read', 'run')), shown);
+    for (const key of [viewer.key, await scopes('read'), await scopes('read', 'write')])
+      assert.deepEqual(await links(key), Array(6).fill(null));
+  });
+
   test('a branch is resumed while another one still works', async () => {
     const { service } = fixture;
     const held = Promise.withResolvers<void>();

@@ -11,7 +11,7 @@ import {
 import { HttpReceiver } from '../support/http-receiver.ts';
 import { Millrace, testApiKey } from '../support/millrace.ts';
 import { createTempFolder, type TempFolder } from '../support/temp-folder.ts';
-import { waitFor, within } from '../support/wait-for.ts';
+import { patienceMs, waitFor, within } from '../support/wait-for.ts';
 
 /** Emits `{ n }` for each n of the body. */
 const counting = `export default { name: 'Counting', props: { http: '$.interface.http' },
@@ -89,7 +89,7 @@ describe('the TypeScript client follows a real service', () => {
     await emit(5);
     await waitFor(() => seen.includes(5));
     stop.abort();
-    await within(reading, 10_000, 'the stream to end');
+    await within(reading, patienceMs, 'the stream to end');
     assert.deepEqual(
       seen.slice(first).filter((one) => one !== 0),
       [1, 2, 3, 4, 5],

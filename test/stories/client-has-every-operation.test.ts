@@ -9,7 +9,7 @@ import { recordMethods } from '../support/method-recorder.ts';
 import { Millrace, testApiKey } from '../support/millrace.ts';
 import { startNpmRegistry } from '../support/npm-registry.ts';
 import { createTempFolder, type TempFolder } from '../support/temp-folder.ts';
-import { waitFor, within } from '../support/wait-for.ts';
+import { patienceMs, waitFor, within } from '../support/wait-for.ts';
 
 /** Emits what it is sent. */
 const emitter = `export default { name: 'Emitter', key: 'emitter', version: '0.0.1', type: 'source',
@@ -48,7 +48,7 @@ async function firstOf<Data>(
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
   })();
-  const { value } = await within(first, 30_000, 'the first message of the stream');
+  const { value } = await within(first, patienceMs, 'the first message of the stream');
   await acting;
   await iterator.return?.();
   assert.ok(value !== undefined);
@@ -117,17 +117,26 @@ describe('the TypeScript client', () => {
     const me = await client.users.me();
     assert.match(me.id, /^u_/);
     assert.equal((await client.sessions.get()).user_id, me.id);
+    assert.equal((await client.sessions.methods()).single_sign_on, null);
+    assert.deepEqual(await client.identities.list(), []);
+    await assert.rejects(client.identities.unlink('idn_none'), { code: 'conflict' });
     assert.equal((await client.users.list({ q: me.id }).take(10)).length, 1);
     assert.equal((await client.health.instance()).store, 'sqlite');
     assert.ok(Array.isArray((await client.health.processes()).processes));
     const { id: other } = await client.users.create({ username: 'other', email: 'other@example.com' });
     assert.ok(Array.isArray(await client.users.usage()));
+    assert.ok(Array.isArray(await client.users.shares()));
     assert.equal((await client.users.overview()).rates.minutes.length, 60);
     assert.equal((await client.users.flow()).owner_id, me.id);
 
     const key = await client.apiKeys.create({ name: 'second' });
     assert.equal((await client.apiKeys.list().take(10)).length, 2);
     await client.apiKeys.revoke(key.id);
+    assert.deepEqual(await client.sessions.list().take(10), []);
+    assert.equal(await codeOf(client.sessions.revoke('ses_000000000000')), 'not_found');
+    assert.deepEqual(await client.sessions.revokeOthers(), { revoked: 0 });
+    assert.ok(((await client.users.disable(other, {})).disabled_at ?? 0) > 0);
+    assert.equal((await client.users.enable(other)).disabled_at, null);
 
     const { id } = await client.workspaces.create({ name: 'Team' });
     assert.equal((await client.workspaces.get(id)).name, 'Team');
@@ -136,6 +145,7 @@ describe('the TypeScript client', () => {
     assert.equal((await client.workspaces.overview(id)).dead_letters, 0);
     assert.deepEqual((await client.workspaces.flow(id)).edges, []);
     assert.ok(Array.isArray(await client.workspaces.usage(id)));
+    assert.deepEqual(await client.workspaces.shares(id), []);
     const project = await client.projects.create(id, { name: 'Ours' });
     assert.deepEqual(
       (await client.projects.list(id)).map((one) => one.id),
@@ -144,6 +154,16 @@ describe('the TypeScript client', () => {
     assert.equal((await client.projects.update(project.id, { name: 'Theirs' })).name, 'Theirs');
     const empty = await client.projects.create(id, { name: 'Empty' });
     await client.projects.delete(empty.id);
+    const records = await client.audit.list({ org_id: id }).take(10);
+    assert.deepEqual(records.at(-1)?.operation, 'createWorkspace');
+    assert.equal((await client.audit.export({ org_id: id })).trim().split('\n').length, records.length);
+    const robot = await client.serviceAccounts.create(id, { name: 'robot' });
+    assert.equal((await client.serviceAccounts.list(id)).length, 1);
+    assert.equal((await client.serviceAccounts.update(id, robot.id, { role: 'viewer' })).role, 'viewer');
+    const robotKey = await client.serviceAccounts.createKey(id, robot.id, { scopes: ['read'] });
+    assert.equal((await client.serviceAccounts.listKeys(id, robot.id).take(10)).length, 1);
+    await client.serviceAccounts.revokeKey(id, robot.id, robotKey.id);
+    await client.serviceAccounts.delete(id, robot.id);
     assert.equal((await client.members.put(id, { user_id: other, role: 'viewer' })).role, 'viewer');
     assert.equal((await client.members.list(id)).length, 2);
     await client.members.delete(id, other);
@@ -164,6 +184,12 @@ describe('the TypeScript client', () => {
 
     assert.equal((await client.quotas.put(id, { credits: 5000 })).own?.credits, 5000);
     assert.equal((await client.quotas.get(id)).own?.credits, 5000);
+    assert.equal((await client.workspaces.updateRetention(id, { runs_days: 7 })).runs_days, 7);
+    assert.equal((await client.workspaces.retention(id)).runs_days, 7);
+    assert.match(await client.workspaces.export(id), /^\{"kind":"workspace".*\n\{"kind":"end"\}\n$/s);
+    assert.equal((await client.retention.put(id, { legal_hold: true })).legal_hold, true);
+    assert.equal((await client.retention.put(id, { legal_hold: false })).legal_hold, false);
+    assert.equal((await client.retention.get(id)).runs_days, 7);
     assert.deepEqual(await client.sources.listInWorkspace(id).take(1), []);
     assert.deepEqual(await client.workflows.listInWorkspace(id).take(1), []);
     assert.deepEqual(await client.workflows.listInProject(project.id).take(1), []);
@@ -174,6 +200,14 @@ describe('the TypeScript client', () => {
     assert.deepEqual(await client.accounts.listInWorkspace(id).take(1), []);
     assert.deepEqual(await client.accounts.listAuditInWorkspace(id).take(1), []);
     assert.deepEqual(await client.dataStores.listInWorkspace(id).take(1), []);
+
+    assert.match(await client.users.exportMe(), /^\{"kind":"user".*\n\{"kind":"end"\}\n$/s);
+    const deletion = await client.workspaces.delete(id, { orgname: 'team' });
+    assert.equal(deletion.subject_id, id);
+    assert.equal((await client.deletions.get(deletion.id)).kind, 'workspace');
+    assert.equal((await client.users.delete(other, { username: 'other' })).subject_id, other);
+    assert.equal((await client.deletions.list().take(10)).length, 2);
+    assert.equal(await codeOf(client.users.deleteMe({ username: me.username })), 'conflict');
   });
 
   test('knows components, the registry and actions', async () => {
@@ -198,6 +232,35 @@ describe('the TypeScript client', () => {
     assert.equal((await client.registry.listPackages().take(100)).at(-1)?.name !== undefined, true);
     await client.registry.removePackage({ name: '@demo/components' });
 
+    const begun = await client.imports.create({ files: { 'moved-p_Moved1/workflow.yaml': 'name: Moved' } });
+    const imported = await waitFor(async () => {
+      const now = await client.imports.get(begun.id ?? '');
+      return now.state === 'done' && now;
+    });
+    assert.equal(imported.report.workflows[0]?.old_id, 'p_Moved1');
+    assert.equal((await client.imports.list().take(10)).length, 1);
+    assert.deepEqual(await client.imports.outline({ files: { 'manifest.json': '{"a":1}' } }), {
+      'manifest.json#1': { a: 'number' },
+    });
+    assert.equal((await client.imports.undo(begun.id ?? '')).removed, 1);
+    const asks = await client.imports.create({
+      files: {
+        'asks-p_Asks11/workflow.yaml': 'name: Asks\nsteps:\n- namespace: a\n  uses: ./a/entry.js',
+        'asks-p_Asks11/a/entry.js': 'export default { run() { return process.env.ASKED_BY_CLIENT; } };',
+      },
+      ask: true,
+    });
+    assert.deepEqual(
+      [asks.state, asks.questions.variables.map(({ name }) => name)],
+      ['asking', ['ASKED_BY_CLIENT']],
+    );
+    const answered = await client.imports.answer(asks.id ?? '', { variables: {} });
+    assert.notEqual(answered.state, 'asking');
+    await waitFor(async () => (await client.imports.get(asks.id ?? '')).state === 'done', {
+      what: 'the import to be done',
+    });
+    assert.equal((await client.imports.undo(asks.id ?? '')).removed, 1);
+
     // A clone that is not there: the address is stored, and the update says what is wrong with it.
     const repository = await client.registry.addRepository({ url: '/nowhere/components' });
     const failing = await waitFor(async () => {
@@ -220,6 +283,7 @@ describe('the TypeScript client', () => {
     );
     assert.deepEqual(await client.sources.listTicks(source.id).take(10), []);
     assert.deepEqual(await client.sources.listTimers(source.id), []);
+    assert.equal((await client.sources.queue(source.id)).waiting, 0);
 
     const told = await firstOf(client.events.streamOfSource<{ n: number }>(source.id), () => emit(source));
     assert.equal(told.type === 'event' && told.data.event.n, 1);

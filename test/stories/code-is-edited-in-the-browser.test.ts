@@ -58,6 +58,8 @@ describe('editing in the browser', { skip: chromiumSkip() }, () => {
     await dashboard.screenshot(page, 'new-workflow');
     await page.getByRole('button', { name: /^An HTTP request/ }).click();
     await page.getByLabel('Name', { exact: true }).fill('greets');
+    await page.getByText('No steps yet').waitFor();
+    await page.getByRole('button', { name: 'Add a step of code' }).click();
     await page.getByLabel('Name of the step').fill('greet');
     await page.getByLabel('Note', { exact: true }).fill('Greets the caller');
     await write(page, 'greet', cell("return 'Hello ' + steps.trigger.event.body.name;"));
@@ -101,6 +103,53 @@ describe('editing in the browser', { skip: chromiumSkip() }, () => {
       ],
     );
     assert.equal(data.triggers[0].endpoint_url, address);
+    dashboard.nothingWrong();
+  });
+
+  test('a request is sent and answered without code and without JSON, also on a narrow screen', async () => {
+    const page = await dashboard.signedIn('/workflows/new', { viewport: { width: 390, height: 844 } });
+    await page.getByRole('button', { name: /^An HTTP request/ }).click();
+    await page.getByLabel('Name', { exact: true }).fill('asks another');
+    const add = async (words: string, name: RegExp) => {
+      await page.getByRole('button', { name: 'Add a component' }).click();
+      await page.getByRole('searchbox', { name: 'Search for an action' }).fill(words);
+      await page.getByRole('button', { name }).waitFor();
+      assert.equal(await page.evaluate('document.documentElement.scrollWidth > window.innerWidth'), false);
+      await page.getByRole('button', { name }).click();
+    };
+    await add('post request', /^Send a POST request/);
+    const method = page.getByLabel('Method', { exact: true });
+    assert.equal(await method.inputValue(), 'POST');
+    await page.getByLabel('URL', { exact: true }).fill('https://example.com/{{steps.trigger.event.body.id}}');
+    await page.getByLabel(/^Headers/).fill('x-source: a mill\n\nx-time: 10:30');
+    await method.selectOption('PUT');
+    await page.getByLabel('Body', { exact: true }).fill('{"id": 7}');
+    await add('respond', /^Respond to the HTTP request/);
+    await page.getByLabel(/^Body/).fill('done');
+    // The response would not reach the caller.
+    const lost = page.getByText('A step responds, but the caller does not get that response');
+    await lost.waitFor();
+    await page.getByLabel('Custom response').check();
+    await lost.waitFor({ state: 'detached' });
+    await page.getByRole('button', { name: 'Create workflow' }).click();
+    await page.getByText('Nothing has run yet').waitFor();
+    const id = /workflows\/(p_\w+)/.exec(page.url())?.[1] ?? '';
+    const { data } = (await service.api('GET', `/v1/workflows/${id}`)).body;
+    assert.deepEqual(JSON.parse(data.steps[0].configured_props_json).httpRequest, {
+      method: 'PUT',
+      url: 'https://example.com/{{steps.trigger.event.body.id}}',
+      headers: [
+        { name: 'x-source', value: 'a mill' },
+        { name: 'x-time', value: '10:30' },
+      ],
+      body: { contentType: 'application/json', mode: 'raw', raw: '{"id": 7}' },
+    });
+    // The form shows it again, and JSON is a click away.
+    await page.goto(`${service.url}/workflows/${id}/edit`);
+    await page.getByRole('button', { name: /^Edit step http_post_request/ }).click();
+    assert.equal(await method.inputValue(), 'PUT');
+    await page.getByRole('button', { name: 'Write the request as JSON' }).click();
+    assert.match(await page.getByLabel('Request', { exact: true }).inputValue(), /"mode": "raw"/);
     dashboard.nothingWrong();
   });
 
@@ -337,16 +386,16 @@ describe('editing in the browser', { skip: chromiumSkip() }, () => {
     await page.getByLabel('Search for an action').fill('qqzz');
     await page.getByText('Nothing in the registry fits.').waitFor();
     await page.getByLabel('Search for an action').fill('our-payment');
-    await page.getByRole('button', { name: 'Look for a saved component' }).click();
     await dashboard.screenshot(page, 'edit-picker');
-    await page.getByRole('button', { name: 'Use version 0.1.0' }).click();
+    await page.getByRole('button', { name: 'Look for a saved component' }).click();
+    // Until it is built, the form that is open is that of another step.
+    await page.getByRole('button', { name: 'Remove step our_payment' }).waitFor();
     await page.getByLabel('Name of the step').fill('pay_again');
     await page.getByLabel('Amount').fill('5');
     await page.getByRole('button', { name: 'Source', exact: true }).click();
     await page.getByRole('button', { name: 'Make one from a component' }).last().click();
     await page.getByLabel('Search for a component of a source').fill('custom interval');
     await page.getByRole('button', { name: /schedule-custom-interval/ }).click();
-    await page.getByRole('button', { name: /^Use version/ }).click();
     await page.getByText('which comes and goes').waitFor();
     await page.getByRole('button', { name: 'Remove step pay_again' }).click();
     await page.getByRole('button', { name: 'Put it back' }).click();

@@ -7,7 +7,6 @@ import { borrowTestDatabase, postgresSkip, type TestDatabase } from '../support/
 import { GitRepository, GitServer, gitSkip } from '../support/git-repository.ts';
 import { Millrace, testApiKey } from '../support/millrace.ts';
 import { programFile } from '../support/program-file.ts';
-import { projectRoot } from '../support/project-files.ts';
 import { storesOfStory, turnVariable } from '../support/story-stores.ts';
 import { createTempFolder, type TempFolder } from '../support/temp-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -66,12 +65,8 @@ for (const dialect of storesOfStory(import.meta.filename, process.env[turnVariab
           ...{ PATH: process.env.PATH, HOME: folder.path, XDG_CONFIG_HOME: folder.path },
           ...{ MILLRACE_URL: service.url, MILLRACE_API_KEY: testApiKey },
         };
-        execFile(
-          process.execPath,
-          [join(projectRoot, 'cli/main.ts'), ...args],
-          { env },
-          (error, stdout, stderr) =>
-            resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr }),
+        execFile(process.execPath, [programFile('cli/main.ts'), ...args], { env }, (error, stdout, stderr) =>
+          resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr }),
         );
       });
 
@@ -145,19 +140,26 @@ for (const dialect of storesOfStory(import.meta.filename, process.env[turnVariab
       const added = await millrace('registry', 'add', ...clone);
       assert.deepEqual(
         [added.code, added.stdout.trim()],
-        [0, `${repository.path} at main: 1 components, 2 versions in 2 commits, 1 files left out.`],
+        [0, `${repository.path} at main: 1 component, 2 versions in 2 commits, 1 file left out.`],
         added.stderr,
       );
       const updated = await millrace('registry', 'update', git.urlOf('components.git'));
       assert.match(updated.stderr, /no new commits/);
       const missing = await millrace('registry', 'add', '--git', git.urlOf('nowhere.git'));
       assert.deepEqual([missing.code, /answers 404/.test(missing.stderr)], [1, true], missing.stderr);
+      assert.match(missing.stderr, /It was not added/);
       const list = await millrace('registry', 'list');
       assert.match(
         list.stdout,
         new RegExp(`${repository.path} at main +${commits[1]?.slice(0, 12)} +git +1 +1 +ready`),
       );
-      assert.match(list.stderr, /nowhere\.git: .*answers 404/);
+      assert.doesNotMatch(list.stdout + list.stderr, /nowhere/, 'what was never read is not kept');
+      const twice = ['--git', repository.path];
+      assert.equal((await millrace('registry', 'add', ...twice)).code, 0);
+      const which = await millrace('registry', 'remove', ...twice);
+      const [, id = ''] = /(repo_\w+) \(the default branch\)/.exec(which.stderr) ?? [];
+      assert.match(which.stderr, /2 repositories with this URL: .*repo_\w+ \(main\)/);
+      assert.equal((await millrace('registry', 'remove', id)).code, 0);
       assert.equal((await millrace('registry', 'remove', ...clone)).code, 0);
       const gone = await millrace('registry', 'remove', ...clone);
       assert.match(gone.stderr, /the registry has no repository/);

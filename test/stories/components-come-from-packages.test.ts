@@ -404,7 +404,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
         await symlink('/etc', join(folder.path, 'checkout', 'components', 'linked'));
         for (const [args, complaint] of [
           [['registry', 'add'], /registry add needs/],
-          [['registry', 'list', 'x'], /no command/],
+          [['registry', 'list', 'x'], /found "list x", expected add or list or update or remove/],
         ] as const) {
           const ended = await command(...args);
           assert.equal(ended.code, 2, ended.stderr);

@@ -26,6 +26,7 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
     await page.getByText('Where is my key?').waitFor();
     await dashboard.signIn(page);
     await page.getByText('Nothing listens yet').waitFor();
+    await page.getByRole('link', { name: 'Create a workflow' }).waitFor();
     await page.getByRole('link', { name: 'Create your first source' }).click();
     await page.getByRole('link', { name: /New Requests \(Payload Only\)/ }).click();
     await page.getByLabel('Name').fill('inbox');
@@ -158,7 +159,7 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
     await page.getByText('(secret, kept sealed)').waitFor();
     assert.ok(!(await page.content()).includes('very-secret-value'));
     await page.getByLabel('Name of the source').fill('changed');
-    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByRole('button', { name: 'Save', exact: true }).first().click();
     await page.getByRole('heading', { name: 'changed', level: 1, exact: true }).waitFor();
     await page.getByRole('button', { name: 'Deactivate' }).click();
     await page.getByRole('button', { name: 'Activate', exact: true }).waitFor();

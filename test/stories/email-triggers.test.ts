@@ -32,6 +32,7 @@ forEachService(
       const workflow = await service.createWorkflow(mailed);
       const [trigger] = workflow.triggers;
       assert.match(trigger.id, /^ei_/);
+      assert.equal(trigger.warning, null);
       assert.match(trigger.email_address, /^em[0-9a-z]{13}@\[127\.0\.0\.1\]$/);
       const picture = Buffer.from('89504e470d0a1a0a', 'hex');
       const to = trigger.email_address.replace('@', '+orders@').toUpperCase();

@@ -151,6 +151,89 @@ forEachSharedService((fixture) => {
       assert.equal((await service.api('GET', `/v1/workflows/${second.id}/${path}`)).status, 404, path);
   });
 
+  test('a workflow with the trigger on_failure gets the failed runs of all others, and not its own', async () => {
+    const { service } = fixture;
+    const fails = (word: string) => cell('fail', `throw new RangeError('${word} ' + event.body?.n);`);
+    const onRequest = async (word: string) =>
+      service.createWorkflow({ steps: [fails(word)], triggers: [{ type: 'http' }] });
+    const before = await onRequest('before');
+    const handler = await service.createWorkflow({
+      steps: [
+        cell('seen', 'return { msg: event.error.msg, by: steps.trigger.context.emitter_id };'),
+        cell('fail', `throw new Error('the handler fails too');`),
+      ],
+      triggers: [{ type: 'on_failure' }],
+    });
+    assert.match(handler.triggers[0].id, /^fi_/);
+    const after = await onRequest('after');
+    for (const { triggers } of [before, after])
+      await fetch(triggers[0].endpoint_url, { method: 'POST', body: '{"n":1}' });
+    const runs = await waitFor(
+      async () => {
+        const found = await service.runs(handler.id);
+        const ended = found.every((run: { state: string }) => run.state === 'failed');
+        return found.length >= 2 && ended && found;
+      },
+      { what: 'two failed runs of the handler' },
+    );
+    assert.equal(runs.length, 2, 'its own failures do not come to it');
+    const results = [];
+    for (const { id } of runs) results.push((await service.runDetail(id)).steps[0].exports.$return_value);
+    assert.deepEqual(
+      results.sort((a, b) => (a.msg < b.msg ? -1 : 1)),
+      [
+        { msg: 'after undefined', by: after.id },
+        { msg: 'before undefined', by: before.id },
+      ],
+    );
+    const own = await rowsOf(service, `/v1/workflows/${handler.id}/$errors/event_summaries`);
+    assert.equal(own.length, 2, 'its failures are on record');
+    const listeners = await rowsOf(service, '/v1/users/me/subscriptions');
+    const isOfHandler = (row: { listener_id: string }) => row.listener_id === handler.id;
+    assert.deepEqual(
+      listeners
+        .filter(isOfHandler)
+        .map((row: { emitter_id: string; event_name: string }) => [row.emitter_id, row.event_name]),
+      [['p_*', '$errors']],
+    );
+    const twice = await service.api('POST', `/v1/workflows/${handler.id}/deployments`, {
+      triggers: [{ type: 'on_failure' }, { type: 'on_failure' }],
+    });
+    assert.match(twice.body.error, /^triggers\[1\]\.type: a workflow has one trigger of type on_failure/);
+    const none = await service.api('POST', `/v1/workflows/${handler.id}/deployments`, { triggers: [] });
+    assert.equal(none.status, 200, JSON.stringify(none.body));
+    assert.ok(!(await rowsOf(service, '/v1/users/me/subscriptions')).some(isOfHandler));
+  });
+
+  test('workflows with the trigger on_failure that fail do not run each other in a circle', async () => {
+    const { service } = fixture;
+    const fails = (triggers: object[]) =>
+      service.createWorkflow({ steps: [cell('fail', `throw new Error('no');`)], triggers });
+    const handlers = [await fails([{ type: 'on_failure' }]), await fails([{ type: 'on_failure' }])];
+    const failing = await fails([{ type: 'http' }]);
+    await fetch(failing.triggers[0].endpoint_url, { method: 'POST', body: '{}' });
+    for (const { id } of handlers) {
+      const dropped = await waitFor(
+        async () => {
+          const listeners = await rowsOf(service, '/v1/users/me/subscriptions');
+          const own = listeners.find((row: { listener_id: string }) => row.listener_id === id);
+          const all = await rowsOf(service, `/v1/subscriptions/${own?.id}/deliveries`);
+          const found = all.filter(({ state }: { state: string }) => state === 'dropped');
+          return found.length > 0 && found;
+        },
+        { what: 'the end of the circle' },
+      );
+      assert.deepEqual(
+        dropped.map(({ reason }: { reason: string }) => reason),
+        ['failure_loop'],
+      );
+      const emitters = [];
+      for (const run of await service.runs(id)) emitters.push((await service.runDetail(run.id)).emitter_id);
+      const [other] = handlers.filter((handler) => handler.id !== id);
+      assert.deepEqual(emitters.sort(), [failing.id, other?.id].sort());
+    }
+  });
+
   test('a workflow with concurrency 1 takes its events one after another, in their order', async () => {
     const { service } = fixture;
     let [atOnce, atOnceMax] = [0, 0];
@@ -180,7 +263,7 @@ forEachSharedService((fixture) => {
         const rows = await rowsOf(service, `/v1/workflows/${workflow.id}/events?n=100`);
         return rows.length === values.length ? rows : undefined;
       },
-      { what: 'all runs to end', timeoutMs: 30_000 },
+      { what: 'all runs to end' },
     );
     assert.deepEqual(emitted.map((row: { e: number }) => row.e).reverse(), values);
     assert.deepEqual(

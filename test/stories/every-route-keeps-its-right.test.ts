@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
+import { isRecorded } from '#http/audit-requests.ts';
 import { type Right, type Row, reference, routes } from '#http/routes.ts';
 import { type ServiceClient, testApiKey, useSharedService } from '../support/millrace.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -33,6 +34,12 @@ const keys: Partial<Record<Role | 'stranger' | 'token' | 'foreign token', string
 /** The value of a path parameter, by the segment before it. */
 const ids: Record<string, string> = {};
 
+/** The username of the user that is disabled, enabled and deleted. */
+let doomed = '';
+
+/** Operations that changed something: each has to be in the audit. */
+const changed = new Set<string>();
+
 interface Answer {
   status: number;
   code: string | undefined;
@@ -59,6 +66,11 @@ async function prepare(): Promise<void> {
   keys.admin = service.key;
   keys.stranger = (await service.createUser('person')).key;
   const leaving = await join('viewer');
+  const disabled = await service.createUser('person');
+  doomed = disabled.username;
+  const accounts = `/v1/workspaces/${workspace}/service_accounts`;
+  const account = await made(accounts, { name: 'robot' });
+  const accountKey = await made(`${accounts}/${account.id}/keys`, { name: 'first' });
 
   const { id: emitter } = await service.createSource({ component_code: source, ...owned });
   const workflow = await service.createWorkflow({ steps: [step], triggers: [{ type: 'http' }], ...owned });
@@ -85,7 +97,13 @@ async function prepare(): Promise<void> {
 
   Object.assign(ids, {
     test_events: 'sample',
-    ...{ workspaces: workspace, orgs: workspace, quotas: workspace, members: leaving.id },
+    ...{
+      workspaces: workspace,
+      orgs: workspace,
+      quotas: workspace,
+      retention: workspace,
+      members: leaving.id,
+    },
     ...{ sources: emitter, listen: workflow.id, workflows: workflow.id, deployments: workflow.deployment_id },
     ...{ runs: run.id, steps: 'one', webhooks: webhook, subscriptions: subscription.id, replays: replay.id },
     ...{ deliveries: delivery.id, apps: 'acme', oauth_clients: client.id, data_stores: dataStore },
@@ -94,9 +112,13 @@ async function prepare(): Promise<void> {
       entries: 'first',
       registry: 'rss-new-item-in-feed',
       api_keys: 'key_000000000000',
+      identities: 'idn_000000000000',
     },
+    ...{ sessions: 'ses_000000000000', users: disabled.id, deletions: 'del_000000000000' },
+    ...{ service_accounts: account.id, keys: accountKey.id },
     auto_subscriptions: (await made('/v1/auto_subscriptions', { event_name: '$logs', listener_id: webhook }))
       .id,
+    imports: (await made('/v1/imports', { files: { 'workflow.yaml': 'name: Moved' }, ...owned })).id,
     projects: (await made(`/v1/workspaces/${workspace}/projects`, { name: 'Ours' })).id,
     components: (await made('/v1/components', { component_code: action, ...owned })).id,
     // A clone that is not there: nothing is read.
@@ -131,6 +153,14 @@ function contentOf(operationId: string): { query?: string; body?: object } {
     addRegistryRepository: { body: { url: 'no such address' } },
     removeRegistryPackage: { query: 'name=none' },
     createApiKey: { body: { name: 'second' } },
+    disableUser: { body: {} },
+    // The workspace and the caller are still needed: a wrong name is refused after the right was checked.
+    deleteWorkspace: { body: { orgname: 'no such name' } },
+    deleteMe: { body: { username: 'no such name' } },
+    deleteUser: { body: { username: doomed } },
+    createServiceAccount: { body: { name: 'second' } },
+    updateServiceAccount: { body: { role: 'member' } },
+    createServiceAccountKey: { body: { name: 'second' } },
     createWorkspace: { body: { name: 'Theirs' } },
     updateWorkspace: { body: { name: 'Rights too' } },
     createProject: { body: { name: 'Another' } },
@@ -173,6 +203,8 @@ function contentOf(operationId: string): { query?: string; body?: object } {
     updateWorkflow: { body: { active: true } },
     createDeployment: { body: { steps: [step] } },
     createTemplate: { body: { workflow_id: ids.workflows } },
+    outlineExport: { body: { files: {} } },
+    createImport: { body: { files: { 'workflow.yaml': 'name: Moved' }, dry_run: true } },
     putQuota: { body: {} },
   };
   return contents[operationId] ?? {};
@@ -206,6 +238,7 @@ async function ask([method, path, operationId, right]: Row, key: string | undefi
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     },
   );
+  if (response.ok && isRecorded(method, path, operationId)) changed.add(operationId ?? `${method} ${path}`);
   const isJson = response.headers.get('content-type')?.startsWith('application/json') === true;
   const { code } = isJson ? ((await response.json()) as { code?: string }) : {};
   leaving.abort();
@@ -246,7 +279,10 @@ async function refusing(asked: readonly Row[], key: string | undefined): Promise
 
 /** Operations that accept the caller and then find no object. */
 const notThere = new Map([
+  // Deletions are shown to those who asked for them.
+  ['getDeletion', 'not_found'],
   ['revokeApiKey', 'not_found'],
+  ['revokeSession', 'not_found'],
   ['removeRegistryPackage', 'not_found'],
 ]);
 
@@ -321,5 +357,25 @@ describe('every route', () => {
     const problems: string[] = [];
     for (const row of inOrder) problems.push(...(await refusing([row], keys[row[3] as Role])));
     assert.deepEqual(problems, []);
+  });
+
+  test('every change left a record in the audit of its owner', async () => {
+    const operations = new Set<string>();
+    const read = async (query: string, key: string | undefined) => {
+      const response = await fetch(`${service.url}/v1/audit/export${query}`, {
+        headers: { authorization: `Bearer ${key}` },
+      });
+      assert.equal(response.status, 200);
+      for (const line of (await response.text()).trim().split('\n')) {
+        const record = JSON.parse(line);
+        assert.ok(record.status !== null, line);
+        operations.add(record.operation);
+      }
+    };
+    await read(`?org_id=${ids.workspaces}`, keys.admin);
+    await read('', keys.stranger);
+    await read('?instance=true', testApiKey);
+    assert.ok(changed.size > 75, `${changed.size} operations changed something`);
+    assert.deepEqual([...changed].filter((operation) => !operations.has(operation)).sort(), []);
   });
 });

@@ -84,6 +84,16 @@ forEachSharedService((fixture) => {
         'settings.flow_control.rate_limit.account',
         /account prop/,
       ],
+      [
+        { flow_control: { concurrency: { limit: 1, key: '{{steps.nope.x}}' } } },
+        'settings.flow_control.concurrency.key',
+        /names steps\.nope, which has not run when/,
+      ],
+      [
+        { flow_control: { priority: '{{ steps["a"].$return_value + steps.trigger.event.n }}' } },
+        'settings.flow_control.priority',
+        /names steps\.a,/,
+      ],
       [{ flow_control: { priority: 601 } }, 'settings.flow_control.priority', /./],
       [{ flow_control: { concurrency: { limit: 0 } } }, 'settings.flow_control.concurrency.limit', /./],
       [{ flow_control: { speed: 1 } }, 'settings.flow_control.speed', /no such field/],
@@ -135,7 +145,17 @@ forEachSharedService((fixture) => {
       places.filter(({ state }) => state === 'waiting'),
       [1, 2].map(() => ({ state: 'waiting', reason, until: null, warning: null })),
     );
-    assert.equal((await service.runDetail(held.id)).queue.state, 'started');
+    assert.deepEqual(
+      runs.map(({ wait_reason }: { wait_reason: string }) => wait_reason),
+      [reason, reason],
+      'the list says it too',
+    );
+    const { queue: place, wait_reason } = await service.runDetail(held.id);
+    assert.equal(place.state, 'started');
+    assert.match(
+      wait_reason,
+      /^step a waits for a request to its resume or cancel URL, until 20.*Z at the latest$/,
+    );
     const underWay = (await service.api('GET', `/v1/workflows/${workflow.id}/runs?state=waiting`)).body.data;
     for (const { id } of underWay) await service.api('POST', `/v1/runs/${id}/cancel`);
     await waitFor(async () => (await queueOf(service, workflow.id)).totals.started === 3, {
@@ -172,6 +192,20 @@ forEachSharedService((fixture) => {
     });
     assert.match(failed.warning, /is no value \(.*toLowerCase/);
     assert.match(failed.reason, /^in a batch of 1 so far, which runs with 2 events or at 20/);
+  });
+
+  test('a key that the event does not have is a warning of the run, also when it has ended', async () => {
+    const { service } = fixture;
+    const workflow = await workflowWith({ concurrency: { limit: 1, key: customer } });
+    await post(workflow, {});
+    const run = await service.runInState(workflow.id, 'succeeded');
+    assert.equal(run.flow_warning, `${customer} is missing, expected a text, number or boolean`);
+    await post(workflow, { customer: 'acme' });
+    const [last] = await waitFor(async () => {
+      const { body } = await service.api('GET', `/v1/workflows/${workflow.id}/runs?state=succeeded`);
+      return body.data.length === 2 && body.data;
+    });
+    assert.equal(last.flow_warning, null);
   });
 
   test('a rate limit names the account of a step, and holds for all workflows that use it', async () => {

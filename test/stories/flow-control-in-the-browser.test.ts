@@ -61,4 +61,53 @@ describe('flow control in the dashboard', { skip: chromiumSkip() }, () => {
     await page.getByText('2 runs of each {{event.body.customer}} at the same time').waitFor();
     dashboard.nothingWrong();
   });
+
+  test('is set in the settings of a source, which show what waits and what did not run', async () => {
+    const source = await service.createSource({
+      component_code: `export default {
+        name: 'emits', version: '0.0.1', type: 'source',
+        props: { http: { type: '$.interface.http' } },
+        run(event) { this.$emit(event.body); },
+      };`,
+    });
+    const page = await dashboard.signedIn(`/sources/${source.id}?tab=settings`);
+    await page.getByLabel('Concurrency', { exact: true }).check();
+    const save = page
+      .locator('form')
+      .filter({ hasText: 'Flow control' })
+      .getByRole('button', { name: 'Save' });
+    await save.click();
+    await page.getByText('set the concurrency of the source above 1').waitFor();
+    dashboard.forgetComplaints();
+    await page.getByLabel('Concurrency', { exact: true }).uncheck();
+    await page.getByLabel('Throttle', { exact: true }).check();
+    await page.getByLabel('Throttle: Runs').fill('1');
+    await page.getByLabel('Throttle: Seconds').fill('3600');
+    await page.getByLabel('Singleton', { exact: true }).check();
+    await page.getByLabel('Singleton: key').fill('{{event.body.customer}}');
+    await save.click();
+    await page.getByText('Saved.').waitFor();
+    const { data } = (await service.api('GET', `/v1/sources/${source.id}`)).body;
+    assert.deepEqual(data.flow_control, {
+      throttle: { limit: 1, seconds: 3600 },
+      singleton: { mode: 'skip', key: '{{event.body.customer}}' },
+    });
+    // The first one begins; of the others, which wait, the second finds the first.
+    for (const n of [1, 2, 3]) {
+      await fetch(source.configured_props.http.endpoint_url, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ customer: 'acme', n }),
+      });
+      if (n === 1)
+        await waitFor(
+          async () =>
+            (await service.api('GET', `/v1/sources/${source.id}/event_summaries`)).body.data.length === 1,
+        );
+    }
+    const queue = page.getByRole('region', { name: 'Queue' });
+    await queue.getByText('have begun within 3600 seconds').waitFor();
+    await queue.getByText('has the singleton key "acme"').waitFor();
+    await dashboard.screenshot(page, 'flow-control-source');
+  });
 });

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
-import { borrowTestDatabase, postgresSkip, type TestDatabase } from '../support/databases.ts';
-import { forEachService, Millrace } from '../support/millrace.ts';
-import { createTempFolder } from '../support/temp-folder.ts';
+import { describe, test } from 'node:test';
+import { postgresSkip } from '../support/databases.ts';
+import { forEachService, type Millrace } from '../support/millrace.ts';
+import { usePostgresNodes } from '../support/postgres-nodes.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const slow = `export default defineComponent({
@@ -82,35 +82,15 @@ forEachService((fixture) => {
     await fixture.restart('kill');
     accepted.push(...(await send(url, upTo(count / 2, count))));
     assert.equal(accepted.length, count);
-    await checkAll(fixture.service as Millrace, workflow.id, accepted);
+    await checkAll(fixture.service, workflow.id, accepted);
   });
 });
 
 describe('two nodes on one PostgreSQL', { skip: postgresSkip() }, () => {
-  let database: TestDatabase;
-  const folders: Awaited<ReturnType<typeof createTempFolder>>[] = [];
-  const nodes: Millrace[] = [];
-  const environment = {
-    MILLRACE_ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64'),
-    MILLRACE_NODE_LEASE: '3',
-  };
-
-  before(async () => {
-    database = await borrowTestDatabase();
-    for (const name of ['a', 'b']) {
-      const folder = await createTempFolder(name);
-      folders.push(folder);
-      nodes.push(await Millrace.start({ dataFolder: folder.path, databaseUrl: database.url, environment }));
-    }
-  });
-  after(async () => {
-    for (const node of nodes) await node.stop();
-    for (const folder of folders) await folder.remove();
-    await database.drop();
-  });
+  const { node } = usePostgresNodes({ leaseSeconds: 3 });
 
   test('when one of them is killed, the other one continues its queue within the limits', async () => {
-    const [first, second] = nodes as [Millrace, Millrace];
+    const [first, second] = [node(0), node(1)];
     const workflow = await first.createWorkflow(definition);
     const path = new URL(workflow.triggers[0].endpoint_url).pathname;
     const url = (n: number) => `${(n % 2 === 0 ? first : second).url}${path}`;

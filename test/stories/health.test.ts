@@ -103,6 +103,11 @@ forEachSharedService((fixture) => {
     assert.deepEqual(await idsIn(service, '/v1/users/me/workflows?health=failing'), [workflow.id]);
     await post(url, {});
     await untilHealth(service, path, 'healthy');
+    const settled = await service.api('POST', `${path}/deployments`, {
+      steps: [{ namespace: 'code', code: stepCode }],
+      settings: { timeout_seconds: 20, flow_control: { concurrency: { limit: 3 } } },
+    });
+    assert.equal(settled.body.data.health.state, 'healthy', 'the same steps with other settings');
     const { body } = await service.api('POST', `${path}/deployments`, {
       steps: [{ namespace: 'code', code: `${stepCode}\n// another` }],
     });

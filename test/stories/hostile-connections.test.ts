@@ -13,6 +13,12 @@ const page = `
         'content-security-policy': "default-src 'self'",
         'Service-Worker-Allowed': '/',
         'Clear-Site-Data': '"*"',
+        'Strict-Transport-Security': 'max-age=0',
+        'Alt-Svc': 'h2=":8443"',
+        'Report-To': '{"group":"all","max_age":86400,"endpoints":[{"url":"https://thief.example"}]}',
+        'NEL': '{"report_to":"all","max_age":86400,"success_fraction":1}',
+        'X-Request-Id': 'another', 'X-Millrace-Run-Id': 'another', 'Idempotency-Replayed': 'true',
+        'X-Own': 'kept',
         'Set-Cookie': ['millrace_cf_0123456789ab=thief; Path=/connect', 'own=1', ' Millrace_x=2; Path=/'],
       } });
     },
@@ -283,7 +289,7 @@ forEachSharedService((fixture) => {
       }
     });
 
-    test('pages of user code share the origin, but neither its cookies, nor its storage, nor its workers', async () => {
+    test('pages of user code share the origin, but neither its cookies, nor its storage, nor its workers, nor its reports', async () => {
       const { configured_props: props } = await fixture.service.createSource({ component_code: page });
       const answer = await fetch(props.http.endpoint_url);
       assert.equal(await answer.text(), '<script>parent</script>');
@@ -292,7 +298,11 @@ forEachSharedService((fixture) => {
       assert.match(policy, /(^|, )sandbox /);
       assert.doesNotMatch(policy, /allow-same-origin/);
       assert.equal(answer.headers.get('service-worker-allowed'), null);
-      assert.equal(answer.headers.get('clear-site-data'), null);
+      const reaching = ['clear-site-data', 'strict-transport-security', 'alt-svc', 'report-to', 'nel'];
+      for (const name of [...reaching, 'x-millrace-run-id', 'idempotency-replayed'])
+        assert.equal(answer.headers.get(name), null, name);
+      assert.match(answer.headers.get('x-request-id') ?? '', /^[0-9a-f-]{36}$/);
+      assert.equal(answer.headers.get('x-own'), 'kept');
       assert.deepEqual(answer.headers.getSetCookie(), ['own=1']);
     });
   });

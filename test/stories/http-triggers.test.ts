@@ -456,14 +456,18 @@ forEachSharedService((fixture) => {
     assert.deepEqual(data.query, { ok: '1' });
     assert.equal(data.method, 'POST');
     const again = await fetch(first.resume_url);
-    assert.deepEqual(
-      [again.status, await again.json()],
-      [200, { status: 'resumed' }],
-      'what happened before',
+    const told = (await again.json()) as { status: string; resumed_at: string };
+    assert.deepEqual([again.status, told.status], [200, 'already_resumed'], 'what happened before');
+    assert.ok(Date.parse(told.resumed_at) <= Date.now());
+    const pageAgain = await fetch(first.resume_url, { headers: { accept: 'text/html' } });
+    assert.match(
+      await pageAgain.text(),
+      /<title>Already resumed .*The workflow continued with the first request; yours changed nothing\./s,
     );
     const late = await fetch(first.cancel_url);
     assert.equal(late.status, 410);
-    assert.equal(((await late.json()) as { code: string }).code, 'run_over');
+    const { code, details } = (await late.json()) as { code: string; details: { used_at: string } };
+    assert.deepEqual([code, details.used_at], ['run_over', told.resumed_at]);
 
     const second = await begin();
     await service.runInState(workflow.id, 'waiting');

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { test } from 'node:test';
 import { type EventStream, forEachSharedService, type ServiceClient } from '../support/millrace.ts';
-import { waitFor, within } from '../support/wait-for.ts';
+import { patienceMs, waitFor, within } from '../support/wait-for.ts';
 
 /** Emits `count` events `{ n }` a request, `size` bytes each. */
 const counting = `
@@ -75,7 +75,7 @@ forEachSharedService((fixture) => {
         if (text === ':sse-handshake\n\n') void emit(source, {});
         return text.includes('data: ') && text.endsWith('\n\n');
       });
-      const { text, headers } = await within(reading, 30_000, 'the message');
+      const { text, headers } = await within(reading, patienceMs, 'the message');
       assert.match(headers.get('content-type') ?? '', /^text\/event-stream/);
       assert.match(headers.get('cache-control') ?? '', /no-cache/);
       const [stored] = await service.events(source.id);
@@ -197,7 +197,7 @@ forEachSharedService((fixture) => {
     const source = await service.createSource({ component_code: counting });
     const stream = await service.stream(source.id);
     assert.equal((await service.api('DELETE', `/v1/sources/${source.id}`)).status, 204);
-    await within(stream.ended, 30_000, 'the end of the stream');
+    await within(stream.ended, patienceMs, 'the end of the stream');
     const end = { event: 'end', id: undefined, data: { reason: 'the emitter was removed' } };
     assert.deepEqual(stream.messages, [end]);
   });
@@ -331,7 +331,7 @@ forEachSharedService((fixture) => {
     });
     const closed = once(stuck, 'close');
     stuck.resume();
-    await within(closed, 30_000, 'the connection of the stuck reader to end');
+    await within(closed, patienceMs, 'the connection of the stuck reader to end');
     assert.ok(bytes < 12_000_000, `${bytes} bytes`);
     await emit(source, {});
     await reading.message(13);

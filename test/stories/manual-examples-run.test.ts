@@ -1,69 +1,27 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { blocksOf, commandsOf, outputPattern } from '../support/manual-blocks.ts';
-import { ManualSession } from '../support/manual-session.ts';
-import { Millrace, testApiKey } from '../support/millrace.ts';
-import { startNpmRegistry } from '../support/npm-registry.ts';
+import { halfOfPages, manualPages, testPages, useManualService } from '../support/manual-pages.ts';
+import { testApiKey } from '../support/millrace.ts';
 import { projectFiles, projectRoot, readProjectFile } from '../support/project-files.ts';
-import { createTempFolder, type TempFolder } from '../support/temp-folder.ts';
-
-/** Pages on which every block is a file, a command, its output, or marked as not run. Each page is tested on its own. */
-const pages = projectFiles().filter(
-  (file) =>
-    /^docs\/guides\/.*\.md$/.test(file) ||
-    ['README.md', 'docs/tutorial.md', 'docs/components.md', 'docs/apps.md', 'docs/reference/api.md'].includes(
-      file,
-    ),
-);
+import { createTempFolder } from '../support/temp-folder.ts';
 
 /** Generated: an example with curl, and one with the client, of each operation. */
 const reference = projectFiles().filter((file) => /^docs\/reference\/api\/.*\.md$/.test(file));
 
-/** What cannot be done in a test: services of the machine, other hosts, other proxies. Grows only with a reason. */
-const notRunMax = 16;
-
-/** In place of what is published: the same names, and components that say what the manual shows. */
-const published = (version: string) => ({
-  name: '@pipedream/slack',
-  version,
-  files: {
-    'slack.app.mjs': 'export default { type: "app", app: "slack", propDefinitions: {}, methods: {} };',
-    'actions/send-message/send-message.mjs': `import slack from "../../slack.app.mjs";
-      export default { key: "slack-send-message", name: "Send Message", version: "${version === '0.10.3' ? '0.0.19' : '0.0.20'}", type: "action",
-        description: "Sends a message", props: { slack, text: { type: "string" } }, run() { return this.text; } };`,
-    'sources/new-message/new-message.mjs': `import slack from "../../slack.app.mjs";
-      export default { key: "slack-new-message-in-channels", name: "New Message In Channels", version: "0.0.1", type: "source",
-        description: "Emits each message", props: { slack, http: "$.interface.http" }, run({ body }) { this.$emit(body); } };`,
-  },
-});
-
-let service: Millrace;
+/** What cannot be done in a test: services of the machine, other hosts, other proxies. Grows only with a reason: ways to install are tried by drills. */
+const notRunMax = 33;
 
 describe('the manual', () => {
-  let folder: TempFolder;
-  let registry: Awaited<ReturnType<typeof startNpmRegistry>>;
-
-  before(async () => {
-    folder = await createTempFolder('manual');
-    registry = await startNpmRegistry(() => [published('0.10.3'), published('0.11.0')]);
-    service = await Millrace.start({
-      dataFolder: join(folder.path, 'data'),
-      environment: { MILLRACE_NPM_REGISTRY: registry.url },
-    });
-  });
-  after(async () => {
-    await service?.stop();
-    await registry?.close();
-    await folder?.remove();
-  });
+  const manual = useManualService();
 
   test('has few blocks that are not run', () => {
-    const notRun = pages.flatMap((page) =>
+    const notRun = manualPages.flatMap((page) =>
       blocksOf(page, readProjectFile(page)).filter(({ marks }) => marks.has('not-run')),
     );
     assert.ok(notRun.length <= notRunMax, `${notRun.length}: ${notRun.map(({ place }) => place).join(', ')}`);
@@ -80,7 +38,10 @@ describe('the manual', () => {
       'invalid_json',
       'missing_parameter',
     ];
-    const requests = await requestsOf(examples.map(({ text }) => text));
+    const requests = await requestsOf(
+      manual.service.url,
+      examples.map(({ text }) => text),
+    );
     assert.equal(requests.length, examples.length);
     for (const [at, { url, method, headers, body }] of requests.entries()) {
       const response = await fetch(url, { method, headers, ...(body === undefined ? {} : { body }) });
@@ -92,32 +53,8 @@ describe('the manual', () => {
     }
   });
 
-  for (const page of pages) {
-    const blocks = blocksOf(page, readProjectFile(page)).filter(({ marks }) => !marks.has('not-run'));
-    if (blocks.length === 0) continue;
-    test(`${page}: what it says to do works, and prints what it says`, async () => {
-      const place = join(folder.path, page.replaceAll('/', '-'));
-      await mkdir(place);
-      const session = await ManualSession.start(place, service);
-      try {
-        for (const block of blocks) {
-          await session.follow(block).catch((error: unknown) => {
-            throw new Error(`${block.place}: ${(error as Error).message}`, { cause: error });
-          });
-        }
-      } finally {
-        await session.end();
-        await removeVariables();
-      }
-    });
-  }
+  testPages(halfOfPages(0), manual);
 });
-
-/** The next page lists its own. */
-async function removeVariables(): Promise<void> {
-  const { body } = await service.api('GET', '/v1/variables?limit=100');
-  for (const { name } of body.data) await service.api('DELETE', `/v1/variables/${name}`);
-}
 
 test('every example with the client in the reference is what its types say', async () => {
   const folder = await createTempFolder('manual-types');
@@ -141,13 +78,13 @@ test('every example with the client in the reference is what its types say', asy
 });
 
 /** What a shell hands to curl for each example; options are those that the examples have. */
-async function requestsOf(examples: readonly string[]) {
+async function requestsOf(serviceUrl: string, examples: readonly string[]) {
   const script = examples
     .map((text) => text.replaceAll('_…', '_none').replaceAll('…', 'none'))
     .map((text) => `${text}\nprintf '\\0'`)
     .join('\n');
   const { stdout } = await promisify(execFile)('bash', ['-c', `curl() { printf '%s\\0' "$@"; }\n${script}`], {
-    env: { URL: service.url, KEY: testApiKey },
+    env: { URL: serviceUrl, KEY: testApiKey },
   });
   return stdout
     .split('\0\0')

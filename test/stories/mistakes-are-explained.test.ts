@@ -11,11 +11,22 @@ forEachSharedService((fixture) => {
   const deploy = (steps: object[]) =>
     fixture.service.api('POST', '/v1/workflows', { steps, triggers: [], settings: { name: 'mistaken' } });
 
-  test('an unknown component is answered with the one that was meant, or with the package that may have it', async () => {
+  test('an unknown component is answered with the one that was meant, or with where to search for a package', async () => {
     const misspelt = await deploy([{ namespace: 'a', component: 'csv-prase' }]);
     assert.match(misspelt.body.error, /there is no component "csv-prase": did you mean "csv-parse"\?/);
     const missing = await deploy([{ namespace: 'a', component: 'slack-send-message' }]);
-    assert.match(missing.body.error, /a package may have it: millrace registry add @pipedream\/slack/);
+    assert.match(
+      missing.body.error,
+      /the registry does not have it\. If npm has a package for the app \(npm search pipedream slack\), an admin .* adds it: millrace registry add PACKAGE/,
+    );
+    assert.doesNotMatch(missing.body.error, /@pipedream\//);
+    const source = await fixture.service.createSource({
+      component_code: 'export default { async run() {} };',
+    });
+    const other = await deploy([{ namespace: 'a', component: source.id }]);
+    assert.match(other.body.error, /there is no component "dc_.*": it is the id of a source/);
+    const nameless = await deploy([{ namespace: 'a', component: 'nope' }]);
+    assert.match(nameless.body.error, /there is no component "nope"$/);
   });
 
   test('a data store is given by its id or its name, and an unknown one is answered with where they are listed', async () => {

@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { testApiKey } from '../support/millrace.ts';
 import { createTempFolder } from '../support/temp-folder.ts';
-import { waitFor, within } from '../support/wait-for.ts';
+import { patienceMs, waitFor, within } from '../support/wait-for.ts';
 
 const mainFile = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 /** Every write to it fails as on a full disk. */
@@ -46,7 +46,7 @@ test('a service whose output goes to a full disk works on, and stops with 0', {
     for (let request = 0; request < 50; request += 1) assert.equal((await me()).status, 200);
     assert.equal(child.exitCode, null);
     child.kill('SIGTERM');
-    const [code] = (await within(exited, 15_000, 'the exit')) as [number | null];
+    const [code] = (await within(exited, patienceMs, 'the exit')) as [number | null];
     assert.equal(code, 0);
   } finally {
     child.kill('SIGKILL');

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
-import { borrowTestDatabase, postgresSkip, type TestDatabase } from '../support/databases.ts';
+import { describe, test } from 'node:test';
+import { borrowTestDatabase, postgresSkip } from '../support/databases.ts';
 import { HttpReceiver } from '../support/http-receiver.ts';
 import { Millrace } from '../support/millrace.ts';
+import { usePostgresNodes } from '../support/postgres-nodes.ts';
 import { createTempFolder } from '../support/temp-folder.ts';
 import { waitFor, within } from '../support/wait-for.ts';
 
@@ -58,32 +59,7 @@ const upTo = (count: number) => Array.from({ length: count }, (_, index) => inde
 const kept = 100;
 
 describe('several nodes on one PostgreSQL', { skip: postgresSkip() }, () => {
-  let database: TestDatabase;
-  const folders: Awaited<ReturnType<typeof createTempFolder>>[] = [];
-  const nodes: Millrace[] = [];
-  const environment = {
-    MILLRACE_ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64'),
-    MILLRACE_NODE_LEASE: '5',
-  };
-  const startNode = (index: number) =>
-    Millrace.start({ dataFolder: folders[index]?.path ?? '', databaseUrl: database.url, environment });
-
-  before(async () => {
-    database = await borrowTestDatabase();
-    for (const name of ['a', 'b']) folders.push(await createTempFolder(name));
-    for (const index of folders.keys()) nodes.push(await startNode(index));
-  });
-  after(async () => {
-    for (const node of nodes) await node.stop();
-    for (const folder of folders) await folder.remove();
-    await database.drop();
-  });
-
-  const node = (index: number): Millrace => {
-    const found = nodes[index % nodes.length];
-    assert.ok(found !== undefined);
-    return found;
-  };
+  const { node, restart } = usePostgresNodes();
 
   async function create(code: string, name: string, more: object = {}) {
     const answer = await node(0).api('POST', '/v1/sources', { component_code: code, name, ...more });
@@ -285,7 +261,7 @@ describe('several nodes on one PostgreSQL', { skip: postgresSkip() }, () => {
         await events(),
         upTo(acknowledged).map((n) => ({ count: n, n })),
       );
-      nodes[0] = await startNode(0);
+      await restart(0);
     });
 
   test('who waits for a source that is deleted through another node is answered', async () => {

@@ -326,7 +326,7 @@ class WorkflowTrack {
         const all = await this.#allRuns(service);
         return all.every((run) => run.ended_at !== null) && all;
       },
-      { timeoutMs: 60_000, what: 'all runs to end' },
+      { what: 'all runs to end' },
     );
     assert.deepEqual([...new Set(runs.map((run) => run.state))], ['succeeded']);
     const byNumber = Map.groupBy(this.#effects(), (effect) => effect.number);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { readdir, readFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { readFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
+import { filesBelow } from '../support/files-below.ts';
 import { forEachSharedService } from '../support/millrace.ts';
 import { OAuth1Provider, type ProviderToken } from '../support/oauth1-provider.ts';
 import { TestBrowser } from '../support/test-browser.ts';
@@ -308,10 +308,9 @@ forEachSharedService((fixture) => {
     assert.doesNotMatch(said, /-canary|sign\/apn/);
     assert.doesNotMatch(await fixture.log(), /canary|oauth1\/sign\/apn/);
     if (fixture.dialect !== 'sqlite') return;
-    const entries = await readdir(fixture.dataFolder, { recursive: true, withFileTypes: true });
-    for (const entry of entries.filter((one) => one.isFile())) {
-      const content = await readFile(join(entry.parentPath, entry.name)).catch(() => Buffer.alloc(0));
-      assert.equal(content.indexOf('-canary'), -1, `a secret stands in ${entry.name}`);
+    for (const file of await filesBelow(fixture.dataFolder)) {
+      const content = await readFile(file).catch(() => Buffer.alloc(0));
+      assert.equal(content.indexOf('-canary'), -1, `a secret stands in ${file}`);
     }
   });
 });

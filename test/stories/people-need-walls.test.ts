@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers';
 import { after, before, test } from 'node:test';
 import { must } from '#lib/assert.ts';
 import { childrenOf } from '#runner/process-memory.ts';
-import { findExecutable } from '#runner/sandbox-folders.ts';
+import { findExecutable } from '#runner/runner-folders.ts';
 import { runCommand } from '../support/command-line.ts';
 import { Millrace, type MillraceOptions, testApiKey } from '../support/millrace.ts';
 import { kernelSkip } from '../support/sandbox-level.ts';
@@ -75,15 +75,21 @@ test('without the kernel level one user runs code, and no other is let in until 
       /bubblewrap is not installed.*install bubblewrap and restart the service, or set MILLRACE_SANDBOX=seat-belt/,
     );
     const ready = await service.api('GET', '/readyz');
-    assert.deepEqual(ready.body.sandbox, { level: 'seat-belt', reason: missing });
+    const { cgroups_reason, ...sandbox } = ready.body.sandbox;
+    assert.deepEqual(sandbox, { level: 'seat-belt', reason: missing });
     const stranger = await (await fetch(`${service.url}/readyz`)).json();
     assert.deepEqual(stranger, { status: 'ready' });
     const { data } = (await service.api('GET', '/v1/instance')).body;
     assert.deepEqual([data.sandbox, data.sandbox_reason], ['seat-belt', missing]);
     assert.match(service.output, /bubblewrap is not installed/);
+    // Tests do not run alone in a group of their own.
+    assert.match(cgroups_reason, /./);
+    assert.equal(data.cgroups_reason, cgroups_reason);
+    assert.ok(service.output.includes(cgroups_reason), service.output);
     const level = await verify(service);
     assert.equal(level?.state, 'warning');
     assert.match(level?.detail ?? '', /seat-belt, no kernel level: bubblewrap is not installed/);
+    assert.ok(level?.detail.endsWith(`; cgroups: not delegated (${cgroups_reason})`), level?.detail);
   }
   {
     await using started = await start('seat-belt');
@@ -120,10 +126,8 @@ test('with the kernel level others are let in, and callers that ask see the leve
   const { service } = started;
   await service.createUser('third');
   const ready = await service.api('GET', '/readyz');
-  assert.deepEqual(ready.body.sandbox, { level: 'kernel', reason: null });
-  assert.deepEqual(await verify(service), {
-    name: 'sandbox level',
-    state: 'ok',
-    detail: 'kernel: walls around every process of user code',
-  });
+  assert.deepEqual([ready.body.sandbox.level, ready.body.sandbox.reason], ['kernel', null]);
+  const level = await verify(service);
+  assert.equal(level?.state, 'ok');
+  assert.match(level?.detail ?? '', /^kernel: walls around every process of user code; cgroups: /);
 });

@@ -110,8 +110,13 @@ forEachSharedService((fixture) => {
     const mine = body.data.processes.filter((one: { deployment_ids: string[] }) =>
       one.deployment_ids.includes(good.id),
     );
-    const [{ shared, state, owner_id, memory_bytes }] = mine;
-    assert.deepEqual([mine.length, shared, state, owner_id], [1, true, 'idle', apart.owner_id]);
+    const [{ shared, state, owner_id, memory_bytes, trust_domain, last_blame }] = mine;
+    assert.deepEqual([mine.length, shared, owner_id], [1, true, apart.owner_id]);
+    // The caller has its answer before the call has ended.
+    assert.ok(['idle', 'busy'].includes(state), state);
+    assert.deepEqual(trust_domain, [owner_id]);
+    const { deployment_id, reason, at } = apart;
+    assert.deepEqual(last_blame, { deployment_id, reason, at });
     assert.ok(memory_bytes > 1_000_000);
     const share = body.data.owners.find((one: { owner_id: string }) => one.owner_id === owner_id);
     assert.ok(share.processes >= 1);
@@ -168,6 +173,7 @@ forEachSharedService((fixture) => {
     assert.match(listed.stdout, new RegExp(`^\\d+ +${me.username} +\\w+ +yes`, 'm'));
     assert.match(listed.stdout, new RegExp(`^${apart.deployment_id} +flow +Of the admin `, 'm'));
     assert.match(listed.stdout, new RegExp(`^\\d+ +${theirs.id} `, 'm'));
+    assert.match(listed.stdout, /^\d+ +Of the admin .* flow: .*code 3/m);
     await admin.api('DELETE', `/v1/sources/${ofOurs}`);
     await admin.api('DELETE', `/v1/workflows/${workflow.id}`);
   });

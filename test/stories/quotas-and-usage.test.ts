@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { runCommand } from '../support/command-line.ts';
 import { forEachSharedService } from '../support/millrace.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -120,6 +121,297 @@ forEachSharedService((fixture) => {
       const { status, body: answer } = await fixture.service.admin.api('PUT', path, body);
       assert.deepEqual([status, answer.details.parameter], [400, Object.keys(body)[0]]);
     }
+  });
+
+  test('the command sets limits, gives them back, and shows what is used', async () => {
+    const { service } = fixture;
+    const person = await service.createUser('commanded');
+    const place = {
+      folder: '/nonexistent',
+      environment: { MILLRACE_URL: service.url, MILLRACE_API_KEY: service.admin.key },
+    };
+    const limits = (...words: string[]) => runCommand(place, ['limits', person.id, ...words]);
+    const set = await limits('--sources', '5', '--stored-mb', '100', '--credits', '7', '--enforced', 'on');
+    assert.match(set.stdout, /^sources +5 +0 +this owner$/m);
+    assert.match(set.stdout, /^stored MB +100 +0 +this owner$/m);
+    assert.match(set.stdout, /^credits a day +7 +0 +this owner$/m);
+    assert.match(set.stdout, /^open streams on each node +none +0 +the settings$/m);
+    assert.equal(set.stderr, '');
+    const given = await limits('--sources', 'instance', '--enforced', 'instance');
+    assert.match(given.stdout, /^sources +none +0 +the settings$/m);
+    assert.match(given.stderr, /are only reported/);
+    const path = `/v1/quotas/${person.id}`;
+    const { body } = await service.api('GET', path, undefined, { key: service.admin.key });
+    assert.deepEqual(
+      [body.data.own.sources, body.data.own.stored_mb, body.data.own.enforced],
+      [null, 100, null],
+    );
+    assert.match(
+      (await limits('--events', 'many')).stderr,
+      /--events: found "many", expected a number or `instance`/,
+    );
+    assert.match(
+      (await limits('--enforced', 'yes')).stderr,
+      /--enforced: found "yes", expected `on`, `off` or/,
+    );
+    const own = { ...place, environment: { ...place.environment, MILLRACE_API_KEY: person.key } };
+    assert.match((await runCommand(own, ['limits', '--sources', '9'])).stderr, /forbidden|admin/);
+  });
+
+  test('sources, active workflows, events and deliveries of a day end at the limits that were set for their owner', async () => {
+    const { service } = fixture;
+    const { id, key } = await service.createUser('limited');
+    const call = (method: string, path: string, body?: unknown) => service.api(method, path, body, { key });
+    const limit = { sources: 1, workflows: 1, events: 2, deliveries: 1 };
+    const shown = await setQuotas(id, { ...limit, stored_mb: 100, streams: 3 });
+    assert.deepEqual(
+      [shown.own.sources, shown.events, shown.stored_mb, shown.streams, shown.used.sources, shown.enforced],
+      [1, 2, 100, 3, 0, false],
+    );
+    const source = await data('POST', '/v1/sources', { component_code: component }, key);
+    const second = await call('POST', '/v1/sources', { component_code: component });
+    assert.deepEqual(
+      [second.status, second.body.code, second.body.details, second.body.error],
+      [
+        ...[429, 'quota_exceeded', { quota: 'sources', limit: 1 }],
+        'quota used up: 1 sources; delete one, or ask the admin of the instance for more',
+      ],
+    );
+    const workflow = { settings: { auto_deploy: true } };
+    await data('POST', '/v1/workflows', workflow, key);
+    const third = await call('POST', '/v1/workflows', workflow);
+    assert.deepEqual([third.status, third.body.details.quota], [429, 'workflows']);
+    const inactive = await data('POST', '/v1/workflows', {}, key);
+    const activation = await call('PUT', `/v1/workflows/${inactive.id}`, { active: true });
+    assert.deepEqual([activation.status, activation.body.details.quota], [429, 'workflows']);
+
+    const webhook = await data('POST', '/v1/webhooks', { url: 'http://127.0.0.1:9', name: 'w' }, key);
+    await data('POST', `/v1/subscriptions?emitter_id=${source.id}&listener_id=${webhook.id}`, undefined, key);
+    const url = source.configured_props.http.endpoint_url;
+    const emit = () => fetch(url, { method: 'POST', body: '{}' });
+    let answered = 0;
+    const refusal = await waitFor(async () => {
+      const answer = await emit();
+      if (answer.status === 200) answered += 1;
+      return answer.status === 429 && answer;
+    });
+    const { details } = (await refusal.json()) as { details: { quota: string; limit: number } };
+    assert.deepEqual([details.quota, details.limit], ['events', 2]);
+    assert.ok(Number(refusal.headers.get('retry-after')) > 0);
+    assert.ok(answered >= 2, `${answered} were answered`);
+    // What was under way when the limit was reached may emit no more.
+    const stored = await data('GET', `/v1/sources/${source.id}/event_summaries`, undefined, key);
+    assert.ok(stored.length >= 2 && stored.length <= answered, `${stored.length} of ${answered}`);
+    const waiting = await waitFor(async () => {
+      const all = await data('GET', `/v1/webhooks/${webhook.id}/deliveries`, undefined, key);
+      return all.find(({ reason }: { reason: string | null }) => reason === 'quota_exceeded');
+    });
+    assert.equal(waiting.state, 'queued');
+    assert.ok(waiting.next_attempt_at * 1000 - Date.now() <= 15 * 60_000);
+
+    // The attempt that was made is counted when it has ended.
+    const today = await waitFor(async () => {
+      const day = (await data('GET', '/v1/users/me/usage', undefined, key)).at(-1);
+      return day.deliveries >= 1 && day;
+    });
+    assert.equal(today.events, stored.length);
+    const csv = async (path: string, headers = {}) => {
+      const answer = await fetch(`${service.url}${path}`, {
+        headers: { authorization: `Bearer ${key}`, ...headers },
+      });
+      const lines = (await answer.text()).split('\r\n');
+      return [answer.headers.get('content-type'), lines.length, lines[0], lines.at(-2)];
+    };
+    const asked = await csv('/v1/users/me/usage?format=csv');
+    assert.deepEqual(asked.slice(0, 3), [
+      ...['text/csv; charset=utf-8; header=present', 32],
+      'day,credits,compute_ms,invocations,events,deliveries',
+    ]);
+    assert.match(String(asked[3]), new RegExp(`^${today.day},\\d+,\\d+,\\d+,${today.events},\\d+$`));
+    const accepted = await csv('/v1/users/me/usage', { accept: 'text/csv' });
+    assert.deepEqual(accepted.slice(0, 3), asked.slice(0, 3));
+
+    await setQuotas(id, { ...limit, sources: 0, events: null, workflows: 2 });
+    await data('POST', '/v1/sources', { component_code: component }, key);
+    await data('PUT', `/v1/workflows/${inactive.id}`, { active: true }, key);
+    assert.equal((await emit()).status, 200);
+  });
+
+  test('admins of a workspace choose for how many days it keeps what happened; more, and a legal hold, are for the admin of the instance', async () => {
+    const { service } = fixture;
+    const person = await service.createUser('keeper');
+    const workspace = await data('POST', '/v1/workspaces', { name: 'Kept' }, person.key);
+    const path = `/v1/workspaces/${workspace.id}/retention`;
+    const first = await data('GET', path, undefined, person.key);
+    assert.deepEqual(first, {
+      workspace_id: workspace.id,
+      ...{ events_days: null, runs_days: null, deliveries_days: null, audit_days: null },
+      ...{ files_days: null, legal_hold: false },
+      instance: {
+        events_days: null,
+        runs_days: null,
+        deliveries_days: 30,
+        audit_days: 365,
+        files_days: null,
+      },
+      updated_at: null,
+    });
+    const own = await data('PUT', path, { events_days: 7, deliveries_days: 30 }, person.key);
+    assert.deepEqual([own.events_days, own.deliveries_days, own.runs_days], [7, 30, null]);
+    for (const [body, pattern] of [
+      [{ audit_days: 366 }, /audit_days: found 366, expected at most 365/],
+      [{ deliveries_days: 31 }, /deliveries_days: found 31, expected at most 30/],
+      [{ runs_days: 0 }, /runs_days/],
+    ] as const) {
+      const refused = await service.api('PUT', path, body, { key: person.key });
+      assert.deepEqual([refused.status, refused.body.code], [400, 'invalid_parameter']);
+      assert.match(refused.body.error, pattern);
+    }
+    // A body may carry the parameters that every operation takes; they choose nothing here, and another workspace is refused.
+    const other = await data(
+      'POST',
+      '/v1/workspaces',
+      { name: 'Other' },
+      (await service.createUser('other')).key,
+    );
+    const foreign = { events_days: 5, workspace_id: other.id, org_id: other.id };
+    const elsewhere = await service.api('PUT', path, foreign, { key: person.key });
+    assert.deepEqual([elsewhere.status, elsewhere.body.code], [400, 'invalid_parameter']);
+    const common = { workspace_id: workspace.id, include: 'events_days', exclude: 'runs_days' };
+    const shown = await data('PUT', path, { events_days: 6, ...common }, person.key);
+    assert.deepEqual(shown, { events_days: 6 });
+    const theirs = await data('GET', `/v1/retention/${other.id}`, undefined, service.admin.key);
+    assert.deepEqual([theirs.events_days, theirs.updated_at], [null, null]);
+    const forInstance = `/v1/retention/${workspace.id}`;
+    await data('PUT', forInstance, { events_days: 7, workspace_id: other.id }, service.admin.key);
+    assert.equal(
+      (await data('GET', `/v1/retention/${other.id}`, undefined, service.admin.key)).updated_at,
+      null,
+    );
+    const refused = await service.api('PUT', forInstance, { legal_hold: true }, { key: person.key });
+    assert.equal(refused.status, 403);
+    const held = await data('PUT', forInstance, { legal_hold: true, audit_days: 1000 }, service.admin.key);
+    assert.deepEqual([held.legal_hold, held.audit_days, held.events_days], [true, 1000, 7]);
+    assert.equal((await data('GET', path, undefined, person.key)).legal_hold, true);
+    const unknown = await service.api('PUT', `/v1/retention/${person.id}`, {}, { key: service.admin.key });
+    assert.deepEqual([unknown.status, unknown.body.code], [404, 'not_found']);
+    const place = {
+      folder: '/nonexistent',
+      environment: { MILLRACE_URL: service.url, MILLRACE_API_KEY: person.key },
+    };
+    const words = ['retention', '--workspace', workspace.id, '--events', 'instance'];
+    const command = await runCommand(place, words);
+    assert.match(command.stdout, /events +as the instance +by number only/);
+    assert.match(command.stderr, /A legal hold is in effect/);
+    const bad = await runCommand(place, [...words.slice(0, -1), 'ever']);
+    assert.match(bad.stderr, /--events: found "ever", expected a number of days or `instance`/);
+    const csv = await runCommand(place, ['usage', '--csv', '--workspace', workspace.id]);
+    const [head, ...lines] = csv.stdout.trim().split('\n');
+    assert.deepEqual([head, lines.length], ['day,credits,compute_ms,invocations,events,deliveries', 30]);
+  });
+
+  test('everything of a workspace is exported as JSON lines, for its admins, without secrets and without what is of others', async () => {
+    const { service } = fixture;
+    const person = await service.createUser('exporter');
+    const workspace = await data('POST', '/v1/workspaces', { name: 'Moving' }, person.key);
+    const owned = { org_id: workspace.id };
+    await data('POST', '/v1/sources', { component_code: component }, person.key);
+    const source = await data('POST', '/v1/sources', { component_code: component, ...owned }, person.key);
+    const step = { namespace: 'one', code: 'export default defineComponent({ run() { return 42; } });' };
+    const flow = { steps: [step], triggers: [{ type: 'http' }], settings: { auto_deploy: true }, ...owned };
+    const workflow = await data('POST', '/v1/workflows', flow, person.key);
+    await data(
+      'PUT',
+      '/v1/variables/API_TOKEN',
+      { value: 'hush-hush-1', secret: true, ...owned },
+      person.key,
+    );
+    const webhook = await data('POST', '/v1/webhooks', { url: 'http://127.0.0.1:9', ...owned }, person.key);
+    await data(
+      'POST',
+      `/v1/subscriptions?emitter_id=${source.id}&listener_id=${webhook.id}`,
+      undefined,
+      person.key,
+    );
+    const emitted = 12;
+    for (let n = 0; n < emitted; n += 1)
+      await fetch(source.configured_props.http.endpoint_url, { method: 'POST', body: JSON.stringify({ n }) });
+    await fetch(workflow.triggers[0].endpoint_url, {
+      ...{ method: 'POST', body: 'set aside' },
+      headers: { 'x-pd-upload-body': '1', 'content-type': 'text/plain' },
+    });
+    await data(
+      'POST',
+      '/v1/accounts',
+      { app: 'gitlab', credentials: { token: 'hush-hush-2' }, ...owned },
+      person.key,
+    );
+    await data('POST', '/v1/apps', { slug: 'acme', name: 'Acme', auth_type: 'none', ...owned }, person.key);
+    const read = async (path = `/v1/workspaces/${workspace.id}/export`) => {
+      const headers = { authorization: `Bearer ${person.key}` };
+      const text = await (await fetch(`${service.url}${path}`, { headers })).text();
+      return {
+        text,
+        lines: text
+          .trim()
+          .split('\n')
+          .map((line) => JSON.parse(line)),
+      };
+    };
+    const { text, lines } = await waitFor(async () => {
+      const all = await read();
+      const count = (kind: string) => all.lines.filter((line) => line.kind === kind).length;
+      return count('event') >= emitted && count('delivery') >= emitted && count('run_step') === 1 && all;
+    });
+    const kinds = Map.groupBy(lines, ({ kind }) => kind);
+    for (const kind of [
+      'workspace',
+      'member',
+      'workflow',
+      'trigger',
+      'deployment',
+      'webhook',
+      'subscription',
+      'run',
+    ])
+      assert.equal(kinds.get(kind)?.length, 1, kind);
+    assert.deepEqual(
+      kinds.get('source')?.map((line) => line.data.id),
+      [source.id],
+    );
+    assert.equal(kinds.get('variable')?.[0].data.name, 'API_TOKEN');
+    assert.ok((kinds.get('audit_record')?.length ?? 0) >= 5);
+    assert.equal(lines.at(-1).kind, 'end');
+    for (const kind of ['file', 'app', 'account', 'account_audit_record', 'variable_audit_record'])
+      assert.equal(kinds.get(kind)?.length, 1, kind);
+    const stored = kinds.get('file')?.[0].data;
+    assert.deepEqual([stored.content_type, stored.size], ['text/plain', 9]);
+    assert.equal(await (await fetch(stored.url)).text(), 'set aside');
+    for (const secret of [
+      'hush-hush-1',
+      'hush-hush-2',
+      webhook.signing_secret ?? webhook.secret ?? 'whsec_',
+      '"sealed"',
+      '"token"',
+    ])
+      assert.ok(!text.includes(secret), secret);
+    const viewer = await service.createUser('onlooker');
+    await data(
+      'POST',
+      `/v1/workspaces/${workspace.id}/members`,
+      { user_id: viewer.id, role: 'member' },
+      person.key,
+    );
+    const path = `/v1/workspaces/${workspace.id}/export`;
+    assert.equal((await service.api('GET', path, undefined, { key: viewer.key })).status, 403);
+    // What is theirs personally, and nothing of the workspace.
+    const own = await read('/v1/users/me/export');
+    const ownKinds = Map.groupBy(own.lines, ({ kind }) => kind);
+    for (const kind of ['user', 'api_key', 'source', 'end'])
+      assert.equal(ownKinds.get(kind)?.length, 1, kind);
+    assert.ok(ownKinds.get('membership')?.some((line) => line.data.workspace_id === workspace.id));
+    assert.ok(!own.text.includes(source.id) && !own.text.includes(person.key));
+    assert.equal(own.lines.at(-1).kind, 'end');
   });
 
   test('a user on the paid plan sees the billing period, one on the free plan the day', async () => {

@@ -233,7 +233,6 @@ describe('the registry in the dashboard', { skip: chromiumSkip() }, () => {
     await dashboard.screenshot(page, 'picker-offers-package');
     await offer.getByRole('button', { name: 'Add the package' }).click();
     await page.getByRole('button', { name: /Ask a model/ }).click();
-    await page.getByRole('button', { name: 'Use version 0.0.1' }).click();
     await page.getByText('openai-ask').first().waitFor();
     assert.equal(await offer.count(), 0);
     dashboard.nothingWrong();

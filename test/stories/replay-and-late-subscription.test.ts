@@ -74,13 +74,13 @@ async function untilHeard(service: ServiceClient, id: string, count: number): Pr
   );
 }
 
-async function untilState(service: ServiceClient, id: string, state: string, timeoutMs = 10_000) {
+async function untilState(service: ServiceClient, id: string, state: string) {
   return waitFor(
     async () => {
       const replay = await ok(service, 'GET', `/v1/replays/${id}`);
       return replay.state === state && replay;
     },
-    { what: `${id} to be ${state}`, timeoutMs },
+    { what: `${id} to be ${state}` },
   );
 }
 

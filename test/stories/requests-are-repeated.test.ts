@@ -374,26 +374,30 @@ describe('on PostgreSQL', { skip: postgresSkip() }, () => {
     try {
       const source = await sourceOf(service, recorder);
       const seen: string[] = [];
+      /** Its body names the key, so that the transaction that stores it is known among those of the service. */
+      const postNamed = (key: string, n: number) =>
+        post(source.url, key, n, { body: JSON.stringify({ n, key }) });
       const untilAnswered = (n: number, key: string) =>
         waitFor(async () => {
-          const answer = await post(source.url, key, n);
+          const answer = await postNamed(key, n);
           if (answer.status === 200) return answer;
           seen.push(codeOf(answer));
           return undefined;
         });
       let sent = 0;
       for (const when of ['after', 'before', 'after', 'before'] as const) {
-        const cut = proxy.cutAt('commit', when);
+        const key = randomUUID();
+        const cut = proxy.cutAt('commit', when, key);
         sent += 1;
-        await untilAnswered(sent, randomUUID());
+        await untilAnswered(sent, key);
         await cut;
       }
       // A database that was started again says nothing of the commit before: the request may be there, or not.
       while (!seen.includes('outcome_unknown') && sent < 10) {
         const key = randomUUID();
         sent += 1;
-        const cut = proxy.cutAt('commit', 'after');
-        const first = post(source.url, key, sent);
+        const cut = proxy.cutAt('commit', 'after', key);
+        const first = postNamed(key, sent);
         await cut.then(() => server.kill());
         await server.restart();
         const answer = await first;

@@ -16,6 +16,8 @@ import type { RunTable } from '#storage/tables/workflow-tables.ts';
 import { insertFile } from '#user-data/files/file-store.ts';
 import { newRunRow } from '#workflows/runs/new-run.ts';
 import type { RunTrigger } from '#workflows/runs/run.ts';
+import { runCommand } from '../support/command-line.ts';
+import { HttpReceiver } from '../support/http-receiver.ts';
 import { Millrace, testApiKey } from '../support/millrace.ts';
 import { storeWorkflow } from '../support/stored-workflows.ts';
 import { createTempFolder, type TempFolder } from '../support/temp-folder.ts';
@@ -98,6 +100,12 @@ describe('a service with limits and addresses of its own', () => {
       MILLRACE_QUOTA_COMPUTE_MS: '1002',
       MILLRACE_QUOTA_INVOCATIONS: '0',
       MILLRACE_QUOTA_ENFORCED: 'on',
+      MILLRACE_QUOTA_SOURCES: '1003',
+      MILLRACE_QUOTA_WORKFLOWS: '1004',
+      MILLRACE_QUOTA_EVENTS: '1005',
+      MILLRACE_QUOTA_DELIVERIES: '1006',
+      MILLRACE_QUOTA_STORED_MB: '1000007',
+      MILLRACE_QUOTA_STREAMS: '1008',
     });
     // All other tests are of this user.
     const free = await service.api('PUT', `/v1/quotas/${me.id}`, { enforced: false });
@@ -242,6 +250,18 @@ describe('a service with limits and addresses of its own', () => {
     // biome-ignore lint/suspicious/noExplicitAny: a test looks into the answer.
     const refused = (await answer.json()) as any;
     assert.deepEqual([refused.code, refused.details.limit], ['streams_busy', 2]);
+    const shares = await service.api('GET', '/v1/users/me/shares');
+    assert.deepEqual(
+      // biome-ignore lint/suspicious/noExplicitAny: a test looks into the answer.
+      shares.body.data.map(({ resource, refused: count, reason }: any) => [resource, count, reason]),
+      [['streams', 1, refused.error]],
+      'the user reads what was refused',
+    );
+    const command = await runCommand(
+      { folder: '/nonexistent', environment: { MILLRACE_URL: service.url, MILLRACE_API_KEY: testApiKey } },
+      ['shares'],
+    );
+    assert.match(command.stdout, /^streams +0 +1 .*streams/m);
     // A HEAD request is answered at once, and takes no place.
     for (const path of [
       `/sources/${id}/sse`,
@@ -300,9 +320,15 @@ describe('a service with limits and addresses of its own', () => {
   test('MILLRACE_QUOTA_… are the quotas of all owners that have none of their own', async () => {
     const person = { username: 'other', email: 'other@example.com' };
     const { id, api_key: key } = (await service.api('POST', '/v1/users', person)).body.data;
-    const { credits, compute_ms, invocations, enforced } = (await service.api('GET', `/v1/quotas/${id}`)).body
-      .data;
+    const { credits, compute_ms, invocations, enforced, ...limits } = (
+      await service.api('GET', `/v1/quotas/${id}`)
+    ).body.data;
     assert.deepEqual([credits, compute_ms, invocations, enforced], [1001, 1002, 0, true]);
+    const { sources, workflows, events, deliveries, stored_mb, streams } = limits;
+    assert.deepEqual(
+      [sources, workflows, events, deliveries, stored_mb, streams],
+      [1003, 1004, 1005, 1006, 1_000_007, 1008],
+    );
     const source = await service.api('POST', '/v1/sources', { component_code: telling }, { key });
     // What an owner has used is read when its first request comes, which does not wait for it.
     const refused = await waitFor(async () => {
@@ -377,6 +403,33 @@ test('MILLRACE_LOG_FORMAT chooses between lines of text and of JSON, whatever th
   assert.ok((await linesWith('text')).every((line) => !line.startsWith('{')));
 });
 
+test('OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG decide which traces are recorded, whatever the sender says', async () => {
+  await using receiver = await HttpReceiver.start();
+  const environment = {
+    OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url,
+    OTEL_TRACES_SAMPLER: 'traceidratio',
+    OTEL_TRACES_SAMPLER_ARG: '0.5',
+  };
+  // The last digits of the id decide.
+  const recorded = '4bf92f3577b34da6a3ce929d00000001';
+  const left = '4bf92f3577b34da6a3ce929dffffffff';
+  await withService(environment, async (service) => {
+    for (const [traceId, flags] of [
+      [left, '01'],
+      [recorded, '00'],
+    ] as const) {
+      const headers = {
+        authorization: `Bearer ${testApiKey}`,
+        traceparent: `00-${traceId}-00f067aa0ba902b7-${flags}`,
+      };
+      assert.equal((await fetch(`${service.url}/v1/users/me`, { headers })).status, 200);
+    }
+    await receiver.waitForRequest(1);
+  });
+  const sent = receiver.requests.map(({ body }) => body.toString()).join();
+  assert.ok(sent.includes(recorded) && !sent.includes(left), sent);
+});
+
 test('MILLRACE_TRUSTED_PROXIES: what a trusted proxy says is the address of the caller, and the host that decides which endpoint is meant', async () => {
   const environment = {
     MILLRACE_ENDPOINT_DOMAIN: 'hooks.example.test',
@@ -432,7 +485,7 @@ async function seed(dataFolder: string): Promise<{ id: string; workspaceId: stri
           content_type: 'text/plain',
         },
         ...{ size: gb, sha256: '0'.repeat(64), complete: 1, expires_at_ms: null },
-        ...{ created_at_ms: nowMs, updated_at_ms: nowMs },
+        ...{ created_at_ms: nowMs, updated_at_ms: nowMs, content_in: 'store' },
       });
     });
     return { id: userId, workspaceId };
@@ -451,4 +504,18 @@ test('MILLRACE_NODE_LEASE is how long the work of a node that was killed stays i
   } finally {
     database.close();
   }
+});
+
+test('MILLRACE_DRAIN_SECONDS is how long a node that was told to stop serves requests and is not ready', async () => {
+  const service = await start({ MILLRACE_DRAIN_SECONDS: '300' });
+  service.process.kill('SIGTERM');
+  await waitFor(async () => (await fetch(`${service.url}/readyz`)).status === 503);
+  const answer = await (await fetch(`${service.url}/readyz`)).json();
+  assert.match(JSON.stringify(answer), /this node is about to stop/);
+  assert.equal((await fetch(`${service.url}/healthz`)).status, 200);
+  const account = await fetch(`${service.url}/v1/users/me`, {
+    headers: { authorization: `Bearer ${testApiKey}` },
+  });
+  assert.equal(account.status, 200);
+  assert.equal(await service.stop(), 0, 'a second signal stops it');
 });

@@ -78,7 +78,17 @@ forEachSharedService((fixture) => {
     const next = await ask('GET', `${path}&limit=1&after=${one.body.page_info.end_cursor}`);
     assert.equal(next.body.data[0].id, first.id);
     assert.deepEqual(Object.keys(next.body.data[0]).sort(), [
-      ...['created_at', 'email', 'id', 'is_admin', 'username'],
+      ...[
+        'created_at',
+        'disabled_at',
+        'disabled_reason',
+        'email',
+        'id',
+        'is_admin',
+        'kind',
+        'username',
+        'workspace_id',
+      ],
     ]);
     assert.equal((await ask('GET', `/v1/users?q=${first.id}`)).body.data.length, 1);
     // What means something in SQL means nothing here.
@@ -93,6 +103,7 @@ forEachSharedService((fixture) => {
       is_admin: false,
       key_id: keyId,
       expires_at: null,
+      sign_out_url: null,
     });
     assert.equal((await data('GET', '/v1/session')).is_admin, true);
     const { service } = fixture;

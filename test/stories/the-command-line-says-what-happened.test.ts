@@ -55,6 +55,7 @@ forEachSharedService((fixture) => {
     await waitFor(async () => (await fixture.service.runs(id))[0]?.failed_sends === 1);
     assert.match(await ok('runs', 'list', id), /succeeded, 1 send failed +HTTP /);
     assert.match(await ok('workflows', 'describe', id), /failing: .*email: no mail server is set/);
+    assert.match(await ok('workflows', 'list'), /failing .* succeeded .*email: no mail server is set/);
     const ended = await run(
       'invoke',
       'email-send-email-to-self',
@@ -107,6 +108,18 @@ forEachSharedService((fixture) => {
     assert.doesNotMatch(right.stderr, /name is not used/);
   });
 
+  test('a step that calls a workflow which is not there is a warning of create, update and describe', async () => {
+    const definition = { steps: [{ namespace: 'ask', block: 'call', workflow: 'p_none' }] };
+    await writeFile(join(folder.path, 'calls.json'), JSON.stringify(definition));
+    const made = await run('workflows', 'create', '--file', 'calls.json');
+    const warning = /Warning: steps\.ask calls the workflow "p_none", which does not exist among your own\./;
+    assert.equal(made.code, 0, made.stderr);
+    assert.match(made.stderr, warning);
+    const id = made.stdout.trim().split(/\s/)[0] ?? '';
+    assert.match((await run('workflows', 'update', id, '--file', 'calls.json')).stderr, warning);
+    assert.match((await run('workflows', 'describe', id)).stderr, warning);
+  });
+
   test('a variable that is secret gets no value as an argument, and a .env file is named by its lines', async () => {
     await fixture.service.api('PUT', '/v1/variables/API_KEY', { value: 'k-1', secret: true });
     const refused = await run('env', 'set', 'API_KEY', 'k-2');
@@ -123,6 +136,51 @@ forEachSharedService((fixture) => {
     await writeFile(join(folder.path, 'bad.env'), 'FINE=1\n\n# a comment\nPATH=/bin\nB-D=1\n');
     assert.match((await run('env', 'import', 'bad.env')).stderr, /bad\.env, line [45]: (?:PATH|B-D): name: /);
     for (const name of ['API_KEY', 'FINE']) await ok('env', 'unset', name);
-    assert.match((await run('env', 'unset', 'FINE')).stderr, /ids and names of what you can see/);
+    assert.match((await run('env', 'unset', 'FINE')).stderr, /`millrace env list` shows/);
+  });
+
+  test('what is not there is answered with the command that lists what is', async () => {
+    const hints: [string[], RegExp][] = [
+      [['runs', 'describe', 'run_x'], /^no run "run_x"\n`millrace runs list WORKFLOW` shows/],
+      [['apps', 'describe', 'nope'], /^no app "nope"\n`millrace apps list WORDS` shows/],
+      [['accounts', 'create', 'nope'], /^no app "nope"/],
+      [
+        ['deploy', '@pipedream/rss'],
+        /^there is no component "@pipedream\/rss"\nThat is the name of an npm package\. `millrace registry add @pipedream\/rss`/,
+      ],
+      [['deploy', 'nope'], /^there is no component "nope"\n`millrace components list WORDS` shows/],
+      [['subscriptions', 'describe', 'sub_x'], /`millrace subscriptions list` shows/],
+      [['deliveries', 'list', 'nope'], /^no webhook, workflow or source has the name "nope"/],
+    ];
+    for (const [words, hint] of hints) {
+      const ended = await run(...words);
+      assert.equal(ended.code, 3, words.join(' '));
+      assert.match(ended.stderr, hint, words.join(' '));
+    }
+    const { MILLRACE_URL: url, ...rest } = place.environment ?? {};
+    const elsewhere = await runCommand({ ...place, environment: { ...rest, MILLRACE_URL: `${url}/api` } }, [
+      'whoami',
+    ]);
+    assert.match(elsewhere.stderr, /Check the URL of the login/);
+  });
+
+  test('a file that is deployed again is another source, and the older one is named with how to change it in place', async () => {
+    const code = (word: string) =>
+      `export default { key: 'again', version: '0.0.1', props: { http: '$.interface.http' }, run() { this.$emit('${word}'); } };`;
+    await writeFile(join(folder.path, 'again.mjs'), code('one'));
+    const first = await run('deploy', 'again.mjs');
+    assert.equal(first.code, 0, first.stderr);
+    assert.doesNotMatch(first.stderr, /another source/);
+    const [id = ''] = first.stdout.split(' ');
+    await writeFile(join(folder.path, 'again.mjs'), code('two'));
+    const second = await run('deploy', 'again.mjs');
+    assert.match(
+      second.stderr,
+      new RegExp(`another source: ${id} \\(again\\) keeps its code.* update ${id} --code again.mjs`),
+    );
+    const codeOf = async () => JSON.parse(await ok('sources', 'describe', id, '--json')).component_id;
+    const before = await codeOf();
+    await ok('sources', 'update', id, '--code', 'again.mjs');
+    assert.notEqual(await codeOf(), before);
   });
 });

@@ -129,7 +129,12 @@ describe('the command line', () => {
     test('no account is connected by accident, and asking without a terminal fails with what to do', async () => {
       assert.match(await fails(4, 'sources', 'list'), /not logged in[\s\S]*millrace login/);
       assert.match(await fails(2, 'login', '--url', service.url), /no terminal[\s\S]*--api-key-file/);
-      assert.match(await fails(2, 'no-such-command'), /unknown command/);
+      assert.match(await fails(2, 'no-such-command'), /unknown command[\s\S]*`millrace help` lists/);
+      assert.match(
+        await fails(2, 'sources', 'show'),
+        /unknown command[\s\S]*`millrace sources --help` lists/,
+      );
+      assert.match(await fails(2, 'help', 'show'), /^there is no command "show"\n`millrace help` lists/);
       assert.match(await fails(2, 'sources', 'list', '--limit', 'many'), /Expected an integer/);
       assert.match(await fails(2, 'sources', 'describe'), /missing required argument/);
     });
@@ -137,7 +142,7 @@ describe('the command line', () => {
     test('a wrong key is reported, and not kept', async () => {
       await writeFile(join(folder.path, 'wrong'), 'wrong-key-0123456789abcdef');
       const told = await fails(4, 'login', '--url', service.url, '--api-key-file', 'wrong');
-      assert.match(told, /key/i);
+      assert.match(told, /127\.0\.0\.1:\d+ does not accept this API key[\s\S]*api-key in the data folder/);
       assert.match(await fails(4, 'whoami'), /not logged in/);
     });
 
@@ -202,7 +207,7 @@ describe('the command line', () => {
     });
 
     test('quotas are shown in readable units, and as numbers to programs', async () => {
-      assert.match(await ok('whoami'), /daily_compute_time_quota +1,000 hours a day$/m);
+      assert.match(await ok('whoami'), /daily_compute_time_quota +1,000 h a day$/m);
       assert.match(await ok('whoami'), /daily_invocations_quota +10,000,000 a day$/m);
       assert.equal((await json('whoami')).daily_compute_time_quota, 3_600_000_000);
     });
@@ -224,6 +229,7 @@ describe('the command line', () => {
         'egress: cloud metadata': 'ok',
         // Services under test may call this machine.
         'egress: own machine': 'warning',
+        files: 'ok',
         disk: states.disk,
         'data folder': 'ok',
         database: 'ok',
@@ -236,6 +242,24 @@ describe('the command line', () => {
         assert.equal(open.code, 1);
         assert.match(open.stdout, /data folder +failed +others can read .*data\.key: chmod 600/);
       }
+      // The service tells its admin where its data is; a folder of something else is no longer looked at instead of it.
+      const detailOf = async (environment: Record<string, string>, name: string) => {
+        const { stdout: said } = await runCommand({ ...place, environment }, ['verify', '--json']);
+        const all = JSON.parse(said) as { name: string; state: string; detail: string }[];
+        const { state = '', detail = '' } = all.find((one) => one.name === name) ?? {};
+        return `${state}: ${detail}`;
+      };
+      assert.equal(await detailOf({}, 'data folder'), `ok: ${join(folder.path, 'data')}`);
+      assert.match(
+        await detailOf({ MILLRACE_DATA: folder.path }, 'data folder'),
+        /^failed: MILLRACE_DATA: found .*, and the service uses .*data$/,
+      );
+      const stranger = { MILLRACE_URL: service.url, MILLRACE_API_KEY: 'wrong-key-0123456789abcdef' };
+      assert.match(
+        await detailOf(stranger, 'database'),
+        /^skipped: not checked: there is no .*\.millrace; set MILLRACE_DATA to the data folder of the service$/,
+      );
+      assert.equal(await detailOf(stranger, 'sandbox'), 'skipped: not checked without a valid API key');
       const gone = await runCommand(
         { ...place, environment: { MILLRACE_URL: 'http://127.0.0.1:1', MILLRACE_API_KEY: testApiKey } },
         ['verify'],
@@ -307,8 +331,16 @@ describe('the command line', () => {
     test('a file whose component has no name is called as the file', async () => {
       const code = "export default { props: { http: '$.interface.http' }, run() {} };";
       await writeFile(join(folder.path, 'hello.mjs'), code);
-      const made = await json('deploy', 'hello.mjs', '--yes');
-      assert.deepEqual([made.name, made.name_slug], ['hello', 'hello']);
+      const made = await json('deploy', 'hello.mjs', '--yes', '--concurrency', '3');
+      assert.deepEqual([made.name, made.name_slug, made.concurrency], ['hello', 'hello', 3]);
+      const throttle = '{"throttle":{"limit":5,"seconds":60}}';
+      const limits = ['--concurrency', '2', '--flow-control', throttle];
+      const changed = await json('sources', 'update', made.id, ...limits);
+      assert.deepEqual([changed.concurrency, changed.flow_control], [2, JSON.parse(throttle)]);
+      assert.match(
+        await fails(2, 'sources', 'update', made.id, '--concurrency', 'many'),
+        /--concurrency: many, expected a whole number/,
+      );
       await ok('sources', 'delete', made.id);
     });
 
@@ -801,11 +833,101 @@ describe('the command line', () => {
     });
   });
 
+  describe('access', () => {
+    test('keys, service accounts, sessions and users are made, listed and ended', async () => {
+      const made = await run('api-keys', 'create', 'status page', '--scope', 'read', '--expires-in', '90');
+      assert.equal(made.code, 0, made.stderr);
+      const secret = made.stdout.trim();
+      assert.equal((await service.api('GET', '/v1/users/me', undefined, { key: secret })).status, 200);
+      const listed = await ok('api-keys', 'list');
+      const line = listed.split('\n').find((one) => one.includes('status page')) ?? '';
+      assert.match(line, / read +20/);
+      assert.ok(!listed.includes(secret));
+      await ok('api-keys', 'revoke', line.split(' ')[0] ?? '');
+      assert.equal((await service.api('GET', '/v1/users/me', undefined, { key: secret })).status, 401);
+
+      await service.api('POST', '/v1/workspaces', { name: 'Robot Shop' });
+      const inShop = ['--workspace', 'robot shop'];
+      const robot = (await ok('service-accounts', 'create', 'bot', '--role', 'viewer', ...inShop)).trim();
+      await ok('service-accounts', 'set-role', robot, '--role', 'member', ...inShop);
+      assert.match(
+        await ok('service-accounts', 'list', ...inShop),
+        new RegExp(`^${robot} +bot\\.\\w+ +member +admin `, 'm'),
+      );
+      const key = (await ok('api-keys', 'create', '--service-account', robot, ...inShop)).trim();
+      assert.equal((await service.api('GET', '/v1/users/me', undefined, { key })).body.data.id, robot);
+      await ok('service-accounts', 'delete', robot, ...inShop);
+      assert.match((await run('service-accounts', 'list', ...inShop)).stderr, /No service accounts/);
+      await fails(2, 'service-accounts', 'list');
+
+      const audit = await ok('audit', ...inShop);
+      assert.match(audit, new RegExp(`deleteServiceAccount +${robot} +204 `));
+      assert.match(audit, / admin +createWorkspace /);
+      assert.match(
+        await ok('audit', '--operation', 'createServiceAccount', ...inShop),
+        new RegExp(`${robot} +200`),
+      );
+      const exported = join(folder.path, 'audit.ndjson');
+      assert.match((await run('audit', '--export', 'audit.ndjson', ...inShop)).stderr, /Wrote \d+ bytes/);
+      const operations = (await readFile(exported, 'utf8'))
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line).operation);
+      assert.deepEqual(
+        [operations[0], operations.at(-1)],
+        ['createWorkspace', 'deleteServiceAccount'],
+        'oldest first',
+      );
+      assert.equal((await stat(exported)).mode & 0o777, 0o600);
+      // A refusal leaves the file as it was, and nothing beside it.
+      const environment = { MILLRACE_URL: service.url, MILLRACE_API_KEY: 'wrong-key-0123456789abcdef' };
+      const refused = await runCommand({ ...place, environment }, ['audit', '--export', 'audit.ndjson']);
+      assert.equal(refused.code, 4, refused.stderr);
+      assert.equal((await readFile(exported, 'utf8')).trim().split('\n').length, operations.length);
+      await assert.rejects(stat(`${exported}.part`), { code: 'ENOENT' });
+      assert.match((await run('sessions', 'list')).stderr, /signed in nowhere/);
+      assert.match((await run('sessions', 'revoke', '--all')).stderr, /Ended 0 sessions/);
+      const user = await service.createUser('leaver');
+      const why = ['--pause', '--reason', 'left the company'];
+      assert.match((await run('users', 'disable', user.id, ...why)).stderr, /Disabled leaver/);
+      assert.match(await ok('users', 'list', 'leaver'), /left the company/);
+      assert.match(await ok('users', 'list', 'leaver'), new RegExp(`^${user.id} .* 20\\d\\d-`, 'm'));
+      assert.equal((await service.as(user).api('GET', '/v1/users/me')).status, 401);
+      assert.match(await ok('audit', '--instance', '--object', user.id), /disableUser .* disabled_at_ms/);
+      assert.match((await run('users', 'enable', user.id)).stderr, /Enabled leaver/);
+      assert.equal((await service.as(user).api('GET', '/v1/users/me')).status, 200);
+    });
+  });
+
+  describe('data stores', () => {
+    test('a data store is made, filled, read and removed, by its name', async () => {
+      const id = (await ok('data-stores', 'create', 'Visits')).trim();
+      assert.match(id, /^ds_/);
+      await ok('data-stores', 'set', 'visits', 'home', '{"n":1}');
+      await ok('data-stores', 'set', 'visits', 'a/b c', 'plain text', '--ttl', '3600');
+      const piped = await runCommand(place, ['data-stores', 'set', id, 'list', '--file', '-'], '[1,2]');
+      assert.equal(piped.code, 0, piped.stderr);
+      assert.deepEqual(JSON.parse(await ok('data-stores', 'get', 'visits', 'home')), { n: 1 });
+      assert.equal((await ok('data-stores', 'get', 'visits', 'a/b c')).trim(), '"plain text"');
+      assert.match(await ok('data-stores', 'entries', 'visits'), /^a\/b c +"plain text" +20/m);
+      const whole = (await json('data-stores', 'get', id, 'list')) as { value: unknown; expires_at: unknown };
+      assert.deepEqual([whole.value, whole.expires_at], [[1, 2], null]);
+      assert.match(await ok('data-stores', 'list'), new RegExp(`^${id} +Visits +3 `, 'm'));
+      assert.match(await ok('data-stores', 'describe', 'visits'), /^entries +3$/m);
+      await ok('data-stores', 'delete-entry', 'visits', 'home');
+      await fails(3, 'data-stores', 'get', 'visits', 'home');
+      await fails(2, 'data-stores', 'set', 'visits', 'home');
+      await fails(2, 'data-stores', 'set', 'visits', 'home', '1', '--ttl', '0');
+      await ok('data-stores', 'delete', 'visits');
+      await fails(3, 'data-stores', 'describe', 'visits');
+    });
+  });
+
   describe('names in place of ids', () => {
     test('every operand and option that takes an id takes a name, or is known to have none', () => {
       const program = makeProgram(() => assert.fail('runs nothing'), '');
       const nameless = new Set(
-        'component file url ref what query package shell command run delivery subscription text name state number event time step seconds method type id path json'.split(
+        'component file url ref what query package shell command folder run delivery subscription text name state number event time field step seconds method type id path json key value scope days session role words n'.split(
           ' ',
         ),
       );
@@ -944,7 +1066,7 @@ describe('the command line', () => {
       const script = `${bash}\nCOMP_WORDS=(${words.map((word) => `'${word}'`).join(' ')})\nCOMP_CWORD=${words.length - 1}\n_millrace\nprintf '%s\\n' "\${COMPREPLY[@]}"`;
       return execFileSync('bash', ['-c', script], { encoding: 'utf8' }).trim().split('\n');
     };
-    assert.deepEqual(complete('millrace', 'work'), ['workflows', 'workspace']);
+    assert.deepEqual(complete('millrace', 'work'), ['workflows', 'workspaces', 'workspace']);
     assert.deepEqual(complete('millrace', 'sources', 'de'), ['describe', 'delete']);
     assert.deepEqual(complete('millrace', 'sources', 'update', 'dc_1', '--in'), ['--inactive']);
     assert.deepEqual(complete('millrace', 'completion', 'z'), ['zsh']);

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
-import { borrowTestDatabase, postgresSkip, type TestDatabase } from '../support/databases.ts';
-import { forEachSharedService, Millrace, type ServiceClient } from '../support/millrace.ts';
-import { createTempFolder } from '../support/temp-folder.ts';
+import { describe, test } from 'node:test';
+import { postgresSkip } from '../support/databases.ts';
+import { forEachSharedService, type ServiceClient } from '../support/millrace.ts';
+import { usePostgresNodes } from '../support/postgres-nodes.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 /** Answers what its code and a prop of it find of some variables. */
@@ -194,28 +194,10 @@ forEachSharedService((fixture) => {
 });
 
 describe('several nodes on one PostgreSQL', { skip: postgresSkip() }, () => {
-  let database: TestDatabase;
-  const folders: Awaited<ReturnType<typeof createTempFolder>>[] = [];
-  const nodes: Millrace[] = [];
-  const environment = { MILLRACE_ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64') };
-
-  before(async () => {
-    database = await borrowTestDatabase();
-    for (const name of ['a', 'b']) {
-      const folder = await createTempFolder(name);
-      folders.push(folder);
-      nodes.push(await Millrace.start({ dataFolder: folder.path, databaseUrl: database.url, environment }));
-    }
-  });
-  after(async () => {
-    for (const node of nodes) await node.stop();
-    for (const folder of folders) await folder.remove();
-    await database.drop();
-  });
+  const { node } = usePostgresNodes();
 
   test('what was changed through one node is found by the runs of the other', async () => {
-    const [one, other] = nodes;
-    assert.ok(one && other);
+    const [one, other] = [node(0), node(1)];
     const { ask } = await finderWorkflow(one);
     for (const value of ['first', 'second']) {
       await set(one, '', { GREETING: value });

@@ -351,12 +351,12 @@ forEachSharedService((fixture) => {
     const deploy = (steps: object[]) =>
       fixture.service.api('POST', `/v1/workflows/${workflow.id}/deployments`, { steps });
     await deploy(
-      risky({ on_error: 'branch', error_steps: [returns('mend', `'mended ' + steps.risky.$error.msg`)] }),
+      risky({ on_error: 'branch', error_steps: [returns('handle', `'handled: ' + steps.risky.$error.msg`)] }),
     );
-    const mended = await runAgain(workflow, {});
+    const handled = await runAgain(workflow, {});
     assert.equal(
-      (resultOf(mended.run, 'after') as { $return_value: string }).$return_value,
-      'mended too far',
+      (resultOf(handled.run, 'after') as { $return_value: string }).$return_value,
+      'handled: too far',
     );
     await deploy(risky({}));
     const failed = await runAgain(workflow, {}, 'failed');
@@ -412,6 +412,68 @@ forEachSharedService((fixture) => {
       returns('after', '[steps.flaky.$return_value, steps.each.$return_value, steps.each.$error.code]'),
     ]);
     assert.deepEqual(resultOf(run, 'after'), [2, [1, null], 'Timeout']);
+  });
+
+  test('a block with retries runs again as a whole, and the answer shows each attempt', async () => {
+    const { run } = await runOnce([
+      {
+        namespace: 'both',
+        block: 'parallel',
+        retries: { times: 2, seconds: 1 },
+        branches: [
+          { slug: 'a', steps: [returns('one', "'one'")] },
+          {
+            slug: 'b',
+            steps: [
+              {
+                namespace: 'flaky',
+                code: `export default defineComponent({ run() { globalThis.tries = (globalThis.tries ?? 0) + 1;
+                  if (globalThis.tries < 2) throw new Error('not yet'); return globalThis.tries; } });`,
+              },
+            ],
+          },
+        ],
+      },
+      returns('after', 'steps.both.$return_value.b.$return_value'),
+    ]);
+    assert.equal(resultOf(run, 'after'), 2);
+    const records = run.steps.map(
+      (step: { namespace: string; attempt: string; try: number; state: string }) =>
+        `${step.namespace} ${step.attempt} ${step.try} ${step.state}`,
+    );
+    assert.deepEqual(records, [
+      ...['both  1 succeeded', 'both  2 failed', 'both  3 succeeded'],
+      ...['one 1 1 succeeded', 'one 2 2 succeeded'],
+      ...['flaky 1 1 caught', 'flaky 2 2 succeeded'],
+      'after  1 succeeded',
+    ]);
+  });
+
+  test('a block that is not over in time ends with the steps in it, its error is handled, and the answer shows its limit', async () => {
+    const steps = [
+      {
+        namespace: 'both',
+        block: 'parallel',
+        timeout_seconds: 1,
+        on_error: 'continue',
+        branches: [
+          { slug: 'hangs', steps: [returns('hang', 'new Promise(() => setInterval(() => {}, 1000))')] },
+          { slug: 'waits', steps: [{ namespace: 'wait', block: 'delay', seconds: 3600 }] },
+        ],
+      },
+      returns('after', 'steps.both.$error.msg'),
+    ];
+    const { run, workflow } = await runOnce(steps);
+    assert.equal(resultOf(run, 'after'), 'block both did not end within 1 seconds');
+    const states = run.steps.map(
+      ({ namespace, state }: { namespace: string; state: string }) => `${namespace} ${state}`,
+    );
+    assert.ok(states.includes('both caught') && states.includes('after succeeded'), states.join());
+    assert.ok(!states.includes('hang succeeded'), states.join());
+    const shown = await fixture.service.api('GET', `/v1/workflows/${workflow.id}`);
+    assert.equal(shown.body.data.steps[0].timeout_seconds, 1);
+    const again = await fixture.service.api('POST', `/v1/runs/${run.id}/restart`, {});
+    assert.equal(again.status, 200, JSON.stringify(again.body));
   });
 
   test('a run is restarted from a step in a block, and continues where it ended without one', async () => {
@@ -484,6 +546,17 @@ forEachSharedService((fixture) => {
         : { namespace: `d${depth}`, block: 'if', branches: [{ slug: 'a', steps: [deep(depth - 1)] }] };
     for (const [steps, expected] of [
       [[block({ block: 'loop' })], /block/],
+      [[block({ retries: { times: 11, seconds: 1 } })], /^steps\[0\]\.retries\.times: must be <= 10/],
+      [[block({ retries: 3 })], /^steps\[0\]\.retries/],
+      [[block({ timeout_seconds: 31_536_001 })], /timeout_seconds/],
+      [
+        [{ ...returns('x', '1'), timeout_seconds: 751 }],
+        /^steps\[0\]\.timeout_seconds: expected a whole number from 1 to 750/,
+      ],
+      [
+        [{ namespace: 'x', component: 'http-custom-request@0.9.9', props: {} }],
+        /^steps\[0\]\.component: there is no component "http-custom-request@0\.9\.9"; there is version "\d/,
+      ],
       [[block({ branches: [] })], /^steps\[0\]\.branches: expected a list of 1 to 100 branches, found \[\]/],
       [[block({ branches: [branch({ slug: '' })] })], /^steps\[0\]\.branches\[0\]\.slug: expected at most/],
       [[block({ branches: [branch(), branch()] })], /^steps\[0\]\.branches\[1\]\.slug: another branch/],
@@ -491,6 +564,10 @@ forEachSharedService((fixture) => {
       [
         [block({ branches: [branch({ if: 'yes' })] })],
         /^steps\[0\]\.branches\[0\]\.if: a text must be one expression/,
+      ],
+      [
+        [block({ branches: [branch({ if: '{{steps.trigger.event. > 1}}' })] })],
+        /^steps\[0\]\.branches\[0\]\.if: the expression .* \(line 1, column 24\): Unexpected token '>'$/,
       ],
       [
         [block({ branches: [branch({ if: { any: [{ value: 1, condition: 'LIKE' }] } })] })],

@@ -35,6 +35,68 @@ async function refusal(service: ServiceClient, body: unknown, path = '/v1/workfl
 const step = (more: object = {}) => ({ namespace: 'greet', code: greet, props: { name: 'you' }, ...more });
 
 forEachSharedService((fixture) => {
+  test('steps that call a workflow which is not there, or inactive, are warnings until it can run', async () => {
+    const { service } = fixture;
+    const call = (namespace: string, workflow: string) => ({ namespace, block: 'call', workflow });
+    const trigger = (namespace: string, id: string, more: object = {}) => ({
+      namespace,
+      code: `export default defineComponent({ async run({ $ }) { return $.flow.trigger('${id}', {}); } });`,
+      ...more,
+    });
+    const idle = await service.createWorkflow({
+      steps: [trigger('one', 'p_none')],
+      settings: { name: 'Idle', auto_deploy: false },
+    });
+    const other = (await service.api('POST', '/v1/workspaces', { name: 'Elsewhere' })).body.data.id;
+    const foreign = await service.createWorkflow({
+      org_id: other,
+      steps: [{ namespace: 'one', code: nothing }],
+    });
+    const caller = await service.createWorkflow({
+      steps: [
+        call('missing', 'p_none'),
+        call('idle', idle.id),
+        call('computed', '{{steps.trigger.event.id}}'),
+        trigger('in_code', 'p_none'),
+        trigger('off', 'p_none', { disabled: true }),
+        call('foreign', foreign.id),
+      ],
+    });
+    const missing = (step: string, id: string) =>
+      `steps.${step} calls the workflow "${id}", which does not exist among your own`;
+    const lasting = [
+      missing('missing', 'p_none'),
+      missing('in_code', 'p_none'),
+      missing('foreign', foreign.id),
+    ];
+    const shown = async (): Promise<string[]> =>
+      (await service.api('GET', `/v1/workflows/${caller.id}`)).body.data.warnings;
+    const inactive = `steps.idle calls the workflow "${idle.id}", which is inactive`;
+    assert.deepEqual(
+      caller.warnings.toSorted(),
+      [...lasting, inactive].toSorted(),
+      'in the answer of the deployment',
+    );
+    assert.deepEqual((await shown()).toSorted(), [...lasting, inactive].toSorted());
+    const { body: list } = await service.api('GET', '/v1/users/me/workflows?q=Idle');
+    assert.deepEqual(list.data[0].warnings, [missing('one', 'p_none')]);
+    await service.api('PUT', `/v1/workflows/${idle.id}`, { active: true });
+    assert.deepEqual((await shown()).toSorted(), lasting.toSorted(), 'it is computed again');
+    await service.api('DELETE', `/v1/workflows/${idle.id}`);
+    assert.deepEqual((await shown()).toSorted(), [...lasting, missing('idle', idle.id)].toSorted());
+  });
+
+  test('code that names more workflows than a statement can ask for has its first 100 warnings', async () => {
+    const { service } = fixture;
+    const calls = Array.from({ length: 70_000 }, (_, n) => `$.flow.trigger('p_${n}');`).join('');
+    const code = `export default { run({ $ }) { if (!$) { ${calls} } } };`;
+    const { id, warnings } = await service.createWorkflow({ steps: [{ namespace: 'many', code }] });
+    assert.equal(warnings.length, 100);
+    for (const path of [`/v1/workflows/${id}`, '/v1/users/me/workflows?limit=100'])
+      assert.equal((await service.api('GET', path)).status, 200);
+    await service.api('DELETE', `/v1/workflows/${id}`);
+  });
+
   test('lists of workflows are searched by name or id, and show the newest run of each', async () => {
     const { service } = fixture;
     const step = { namespace: 'one', code: nothing };
@@ -170,7 +232,12 @@ forEachSharedService((fixture) => {
     );
     assert.match(email.id, /^ei_/);
     assert.match(email.email_address, /^em[0-9a-z]{13}@/);
-    assert.deepEqual(Object.keys(email).sort(), ['created_at', 'email_address', 'id', 'type', 'updated_at']);
+    assert.deepEqual(Object.keys(email).sort(), [
+      ...['created_at', 'email_address', 'id', 'type', 'updated_at', 'warning'],
+    ]);
+    // The service of these tests has no port for mail.
+    assert.match(email.warning, /no mail can arrive: .* MILLRACE_SMTP_PORT opens a port/);
+    assert.equal(workflow.health.reason, email.warning);
     assert.deepEqual(existing, { type: 'source', ...watched });
     assert.equal(existing.owner_id, workflow.owner_id);
     assert.deepEqual(
@@ -822,6 +889,10 @@ forEachSharedService((fixture) => {
     const portable = { name: 'Ali', request: { ...request, headers: [accept] } };
     assert.deepEqual(ofWorkflow.steps, [{ namespace: 'a', code, props: portable }]);
     assert.equal((await make(definition)).id, ofWorkflow.id, 'the same content is the same template');
+    const strange = { ...request, headers: [accept, { name: { toString: 1, valueOf: 1 }, value: 'x' }] };
+    const [step] = definition.steps;
+    const unnamed = await make({ steps: [{ ...step, props: { name: 'Ali', request: strange } }] });
+    assert.deepEqual(unnamed.steps[0].props, portable, 'a header whose name is no text is left out');
     const bare = await make({ ...definition, include_props: false });
     assert.notEqual(bare.id, ofWorkflow.id);
     assert.deepEqual(bare.steps[0].props, {});

@@ -204,9 +204,12 @@ describe('the pages of workflows', { skip: chromiumSkip() }, () => {
           disabled: true,
           code: 'export default defineComponent({ run() { return 2; } })',
         },
+        { namespace: 'ask', block: 'call', workflow: 'p_none' },
       ],
     });
     const page = await dashboard.signedIn(`/workflows/${workflow.id}?tab=steps`);
+    const warnings = page.getByRole('list', { name: 'Warnings' });
+    await warnings.getByText('steps.ask calls the workflow "p_none", which does not exist').waitFor();
     const graph = page.getByRole('list', { name: 'Triggers and steps' });
     await graph.getByText('cron 0 5 * * *, Europe/Zurich').waitFor();
     await graph.getByRole('link', { name: 'the inbox' }).waitFor();

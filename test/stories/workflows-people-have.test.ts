@@ -173,8 +173,8 @@ forEachSharedService((fixture) => {
     const credentials = Buffer.from('gallery:open sesame').toString('base64');
     assert.equal(request?.headers.authorization, `Basic ${credentials}`);
 
-    const mended = `${endpointOf(await returned('{ "photos": {{steps.get_photos.$return_value}} }'))}?album=x`;
-    const answer = await fetch(mended);
+    const fixed = `${endpointOf(await returned('{ "photos": {{steps.get_photos.$return_value}} }'))}?album=x`;
+    const answer = await fetch(fixed);
     assert.equal(answer.headers.get('content-type'), 'application/json');
     assert.deepEqual(await answer.json(), { photos: [{ file: 'a.png' }, { file: 'b.png' }] });
   });

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
 import { before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { chromiumSkip } from '../support/chromium.ts';
@@ -67,6 +68,7 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     await page.getByLabel('E-mail address or user id').fill('nobody@example.com');
     await page.getByRole('button', { name: 'Add', exact: true }).click();
     await page.getByText('There is no such user').waitFor();
+    await page.getByText('Create the user under').waitFor();
     dashboard.forgetComplaints();
     await page.getByLabel('E-mail address or user id').fill(ann.id);
     await page.getByLabel('viewer').check();
@@ -91,9 +93,15 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
 
     await page.getByRole('tab', { name: 'Settings' }).click();
     await page.getByLabel('Name', { exact: true }).fill('Team one');
-    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByRole('button', { name: 'Save' }).first().click();
     await page.getByRole('heading', { name: 'Team one', level: 1 }).waitFor();
     await page.getByText('Saved.').waitFor();
+    const retention = page.getByRole('form', { name: 'How long it keeps what happened' });
+    await retention.getByLabel('Audit log, in days').fill('366');
+    await retention.getByText('Expected a number of days from 1 to 365.').waitFor();
+    await retention.getByLabel('Audit log, in days').fill('90');
+    await retention.getByRole('button', { name: 'Save' }).click();
+    await retention.getByText('Saved.').waitFor();
 
     await page.getByRole('tab', { name: 'Members' }).click();
     await page.getByRole('button', { name: 'Remove ann' }).click();
@@ -239,12 +247,25 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     await keys.getByText('in use here').waitFor();
     await page.getByText('Your last key cannot be revoked').waitFor();
     assert.equal(await keys.getByRole('button').count(), 0);
+    await page.getByText('New key').click();
     await page.getByLabel('What it is for').fill(hostile);
+    for (const scope of ['run', 'write', 'credentials', 'admin'])
+      await page.getByRole('checkbox', { name: new RegExp(`^${scope} `) }).uncheck();
+    await page.getByRole('checkbox', { name: /^read see everything/ }).uncheck();
+    await page.getByText('Choose at least one scope.').waitFor();
+    assert.ok(await page.getByRole('button', { name: 'Create key' }).isDisabled());
+    await page.getByRole('checkbox', { name: /^read see everything/ }).check();
+    await page.getByLabel('Expires').selectOption('in 30 days');
+    await page.getByText(/^Refused from /).waitFor();
     await page.getByRole('button', { name: 'Create key' }).click();
     const secret = (await page.locator('.secret pre').textContent()) ?? '';
     assert.ok(secret.length >= 20);
     const row = keys.getByRole('listitem').filter({ hasText: hostileShown });
     await row.getByText('not used yet').waitFor();
+    await row.getByText(/^read · expires in 29 d 23 h/).waitFor();
+    const [latest] = await data('GET', '/v1/users/me/api_keys', undefined, cleo.key);
+    assert.deepEqual(latest.scopes, ['read']);
+    assert.ok(Math.abs(latest.expires_at - Date.now() / 1000 - 30 * 86_400) < 600);
     await dashboard.screenshot(page, 'workspace-key-once');
     await page.getByRole('button', { name: 'I have kept it' }).click();
     await page.locator('.secret').waitFor({ state: 'detached' });
@@ -267,6 +288,31 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     await row.waitFor({ state: 'detached' });
     assert.equal((await service.api('GET', '/v1/users/me', undefined, { key: secret })).status, 401);
 
+    // A key until the end of today, which warns.
+    await page.getByText('New key').click();
+    await page.getByLabel('What it is for').fill('today');
+    await page.getByLabel('Expires').selectOption('on a date');
+    assert.ok(await page.getByRole('button', { name: 'Create key' }).isDisabled());
+    const today = await page.evaluate('new Date().toLocaleDateString("sv")');
+    await page.getByLabel('Last day').fill(String(today));
+    await page.getByRole('button', { name: 'Create key' }).click();
+    await page.getByRole('button', { name: 'I have kept it' }).click();
+    const ofToday = keys.getByRole('listitem').filter({ hasText: 'today' });
+    await ofToday.locator('.state.warn', { hasText: /^expires in / }).waitFor();
+    const gone = await data('GET', '/v1/users/me/api_keys', undefined, cleo.key);
+    await page.route('**/v1/users/me/api_keys?**', (route) =>
+      route.fulfill({
+        json: {
+          page_info: { total_count: 2, count: 2, start_cursor: '', end_cursor: '' },
+          data: [{ ...gone[0], expires_at: 1_700_000_000 }, gone[1]],
+        },
+      }),
+    );
+    await ofToday.locator('.state.bad', { hasText: /^expired / }).waitFor();
+    // An expired key is no way in, so the other one is the last.
+    await page.getByText('Your last key cannot be revoked').waitFor();
+    await page.unrouteAll();
+
     const spare = await data('POST', '/v1/users/me/api_keys', { name: 'spare' }, cleo.key);
     await page.reload();
     await keys.getByRole('button', { name: 'Revoke first key' }).click();
@@ -276,6 +322,30 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     assert.equal(await page.getByText('Your session has ended').count(), 0, 'it was said before');
     await dashboard.signIn(page, spare.api_key);
     await page.getByRole('heading', { name: 'Home' }).waitFor();
+    dashboard.nothingWrong();
+  });
+
+  test('a session has the scopes of its key: what it may not do is said, and no new key gets more', async () => {
+    const rita = await addUser('rita');
+    const keyWith = async (scopes: string[]) =>
+      (await data('POST', '/v1/users/me/api_keys', { name: 'less', scopes }, rita.key)).api_key as string;
+    const reader = await dashboard.signedIn('/workspace?tab=keys', {}, await keyWith(['read']));
+    await reader.getByRole('alert').getByText('insufficient_scope').waitFor();
+    assert.equal(await reader.getByText('New key').count(), 0);
+    await reader.getByRole('tab', { name: 'Sign-in' }).click();
+    // Links to a provider and sessions ask for the same scope.
+    await reader.getByRole('alert').getByText('insufficient_scope').nth(1).waitFor();
+    dashboard.forgetComplaints();
+
+    const page = await dashboard.signedIn('/workspace?tab=keys', {}, await keyWith(['read', 'admin']));
+    await page.getByText('New key').click();
+    await page.getByText('The key you are signed in with has no other scopes to give.').waitFor();
+    assert.ok(await page.getByRole('checkbox', { name: /^write / }).isDisabled());
+    await page.getByLabel('What it is for').fill('as much as it may');
+    await page.getByRole('button', { name: 'Create key' }).click();
+    await page.getByRole('button', { name: 'I have kept it' }).click();
+    const [latest] = await data('GET', '/v1/users/me/api_keys', undefined, rita.key);
+    assert.deepEqual([...latest.scopes].sort(), ['admin', 'read']);
     dashboard.nothingWrong();
   });
 
@@ -305,6 +375,238 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     dashboard.nothingWrong();
   });
 
+  test('a user sees where they are signed in, ends one session, and then all others', async () => {
+    const sue = await addUser('sue');
+    const page = await dashboard.signedIn('/workspace?tab=sign-in', {}, sue.key);
+    const sessions = list(page, 'Sessions');
+    await sessions.getByText(/^Chrome on /).waitFor();
+    await sessions.getByText('this one').waitFor();
+    await sessions.getByText('with the key first key').waitFor();
+    assert.equal(await sessions.getByRole('button').count(), 0);
+    assert.equal(await page.getByRole('button', { name: 'End all other sessions' }).count(), 0);
+    const others: Page[] = [];
+    for (const _ of [1, 2, 3]) {
+      const other = await dashboard.open();
+      await other.goto(`${service.url}/sign-in`);
+      await dashboard.signIn(other, sue.key);
+      await other.getByRole('heading', { name: 'Home' }).waitFor();
+      others.push(other);
+    }
+    await page.reload();
+    await sessions
+      .getByRole('button', { name: /^End the session of Chrome/ })
+      .nth(2)
+      .waitFor();
+    await dashboard.screenshot(page, 'sessions');
+    await sessions.getByRole('button').first().click();
+    const dialog = page.getByRole('alertdialog');
+    await dialog.getByRole('button', { name: 'End session' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    await sessions.getByRole('button').nth(2).waitFor({ state: 'detached' });
+    // The newest is the first of the list.
+    await others[2]?.getByText('Your session has ended').waitFor();
+    const endAll = page.getByRole('button', { name: 'End all other sessions' });
+    await endAll.click();
+    await dialog.getByText('2 browsers are signed out').waitFor();
+    await page.route('**/v1/users/me/sessions', (route) =>
+      route.request().method() === 'DELETE'
+        ? route.fulfill({ status: 409, json: { error: 'try it again', code: 'conflict', details: {} } })
+        : route.continue(),
+    );
+    await dialog.getByRole('button', { name: 'End them' }).click();
+    await dialog.getByText('try it again').waitFor();
+    dashboard.forgetComplaints();
+    await page.unrouteAll();
+    await dialog.getByRole('button', { name: 'End them' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    await endAll.waitFor({ state: 'detached' });
+    await others[0]?.getByText('Your session has ended').waitFor();
+    assert.equal((await data('GET', '/v1/users/me/sessions', undefined, sue.key)).length, 1);
+    await page.reload();
+    await sessions.getByText('this one').waitFor();
+    dashboard.nothingWrong();
+  });
+
+  test('an admin adds a service account, gives it another role and a key, revokes the key and deletes it', async () => {
+    const { id: workspace } = await data('POST', '/v1/workspaces', { name: 'With robots' });
+    const page = await dashboard.signedIn('/workspace');
+    await show(page, workspace);
+    await page.getByRole('tab', { name: 'Service accounts' }).click();
+    await page.getByText('No service accounts yet').waitFor();
+    const form = page.getByRole('form', { name: 'Add a service account' });
+    await form.getByLabel('Name').fill('not good');
+    await form.getByRole('button', { name: 'Add' }).click();
+    await page.getByText('The service account was not added.').waitFor();
+    dashboard.forgetComplaints();
+    await form.getByLabel('Name').fill('deploy-bot');
+    await form.getByLabel('viewer').check();
+    await form.getByRole('button', { name: 'Add' }).click();
+    const account = list(page, 'Service accounts').getByRole('listitem').filter({ hasText: 'deploy-bot.' });
+    await account.getByText('It has no keys').waitFor();
+    await account.getByLabel('Role').selectOption('member');
+    await account.locator('summary .state', { hasText: 'member' }).waitFor();
+
+    await account.getByText('New key').click();
+    await account.getByLabel('What it is for').fill('ci');
+    await account.getByRole('checkbox', { name: /^admin / }).uncheck();
+    await account.getByRole('button', { name: 'Create key' }).click();
+    const secret = (await account.locator('.secret pre').textContent()) ?? '';
+    await account.getByRole('button', { name: 'I have kept it' }).click();
+    assert.ok(!(await page.content()).includes(secret), 'the key is shown once');
+    const robot = await data('GET', '/v1/users/me', undefined, secret);
+    assert.match(robot.username, /^deploy-bot\.\w+$/);
+    await account.getByText('read, run, write, credentials · never expires').waitFor();
+    await dashboard.screenshot(page, 'service-accounts');
+
+    // Members have it too, without controls that the service refuses.
+    await page.getByRole('tab', { name: 'Members' }).click();
+    const member = list(page, 'Members').getByRole('listitem').filter({ hasText: 'deploy-bot.' });
+    await member.getByText('service account').waitFor();
+    assert.equal(await member.getByRole('button').count(), 0);
+    assert.equal(await member.getByRole('combobox').count(), 0);
+    await page.getByRole('tab', { name: 'Service accounts' }).click();
+
+    await account.locator('summary').first().click();
+    await account.getByRole('button', { name: 'Revoke ci' }).click();
+    const dialog = page.getByRole('alertdialog');
+    await dialog.getByRole('button', { name: 'Revoke key' }).click();
+    await account.getByText('It has no keys').waitFor();
+    assert.equal((await service.api('GET', '/v1/users/me', undefined, { key: secret })).status, 401);
+    await account.getByRole('button', { name: 'Delete service account' }).click();
+    await dialog.getByText('What it made stays with the workspace').waitFor();
+    await dialog.getByRole('button', { name: 'Delete service account' }).click();
+    await page.getByText('No service accounts yet').waitFor();
+    assert.deepEqual(await data('GET', `/v1/workspaces/${workspace}/service_accounts`), []);
+    dashboard.nothingWrong();
+  });
+
+  test('the admin disables a user with a reason, sees what still runs, pauses it, and enables the user', async () => {
+    const leo = await addUser('leo-who-leaves');
+    const own = { key: leo.key };
+    const made = await service.api('POST', '/v1/workflows', { steps: [], triggers: [] }, own);
+    assert.equal(made.status, 200, JSON.stringify(made.body));
+    const theirs = await dashboard.signedIn('/', {}, leo.key);
+    const page = await dashboard.signedIn('/instance?tab=users');
+    await page.getByLabel('Search users').fill('leo-who');
+    const row = list(page, 'Users').getByRole('button', { name: /^leo-who-leaves/ });
+    await row.click();
+    const detail = page.getByRole('region', { name: 'User leo-who-leaves' });
+    await detail.getByRole('button', { name: 'Disable user' }).click();
+    const dialog = page.getByRole('alertdialog');
+    await dialog.getByLabel('Reason (optional)').fill(hostile);
+    await dialog.getByRole('button', { name: 'Disable user' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    await row.getByText('disabled').waitFor();
+    await detail.getByText(hostileShown).waitFor();
+    await theirs.getByText('Your session has ended').waitFor();
+    assert.equal((await service.api('GET', '/v1/users/me', undefined, own)).status, 401);
+    await dashboard.screenshot(page, 'instance-user-disabled');
+    await detail.getByRole('button', { name: 'Enable user' }).click();
+    await row.getByText('disabled').waitFor({ state: 'detached' });
+    assert.equal((await service.api('GET', '/v1/users/me', undefined, own)).status, 200);
+
+    await data('PUT', `/v1/workflows/${made.body.data.id}`, { active: true }, leo.key);
+    await detail.getByRole('button', { name: 'Disable user' }).click();
+    await dialog.getByRole('button', { name: 'Disable user' }).click();
+    await detail.getByRole('list', { name: 'Still running' }).getByText(made.body.data.id).waitFor();
+    await detail.getByRole('button', { name: 'Enable user' }).click();
+    await detail.getByRole('button', { name: 'Disable user' }).click();
+    await dialog.getByLabel('Pause their deployments').check();
+    await dialog.getByRole('button', { name: 'Disable user' }).click();
+    await detail.getByText('Nothing of theirs is running.').waitFor();
+    await page.getByLabel('Search users').fill('deploy-bot.');
+    await list(page, 'Users')
+      .getByRole('button', { name: /service account.*disabled$/ })
+      .waitFor();
+    // Admins of the instance cannot be disabled, so there is no button.
+    await page.getByLabel('Search users').fill('admin@');
+    await list(page, 'Users')
+      .getByRole('button', { name: /^admin/ })
+      .click();
+    await page.getByText('The admin of the instance cannot be disabled.').waitFor();
+    assert.equal(await page.getByRole('button', { name: 'Disable user' }).count(), 0);
+
+    await page.getByRole('tab', { name: 'Audit log' }).click();
+    const log = list(page, 'Audit log');
+    await page.getByLabel('What', { exact: true }).selectOption('Disable user');
+    await page.getByText('3 changes', { exact: true }).waitFor();
+    assert.equal(await log.locator('summary', { hasText: 'leo-who-leaves' }).count(), 3);
+    await log.locator('summary').last().click();
+    const fields = page.getByRole('table', { name: 'Changed fields' });
+    await fields
+      .getByRole('row', { name: /^disabled_reason/ })
+      .getByText(hostileShown)
+      .waitFor();
+    dashboard.nothingWrong();
+  });
+
+  test('the audit says who changed what, before and after, is filtered, paged and downloaded', async () => {
+    const { id: workspace } = await data('POST', '/v1/workspaces', { name: 'All audited' });
+    const olga = await addUser('olga');
+    await data('POST', `/v1/workspaces/${workspace}/members`, { user_id: olga.id, role: 'member' });
+    const project = await data('POST', `/v1/workspaces/${workspace}/projects`, { name: 'Before' }, olga.key);
+    await data('PUT', `/v1/projects/${project.id}`, { name: hostile }, olga.key);
+    for (const n of Array(55).keys())
+      await data('PUT', `/v1/variables/V${n}?org_id=${workspace}`, { value: 'canary-value', secret: true });
+    const page = await dashboard.signedIn('/workspace');
+    await show(page, workspace);
+    await page.getByRole('tab', { name: 'Audit log' }).click();
+    const log = list(page, 'Audit log');
+    await page.getByText('59 changes').waitFor();
+    assert.equal(await log.locator('summary').count(), 50);
+    await page.getByRole('button', { name: 'Show older' }).click();
+    await log.locator('summary').nth(58).waitFor();
+    await page.getByRole('button', { name: 'Show older' }).waitFor({ state: 'detached' });
+
+    await page.getByLabel('What', { exact: true }).selectOption('Update project');
+    await page.getByText('1 change', { exact: true }).waitFor();
+    const change = log.locator('summary', { hasText: `Update project ${hostileShown}` });
+    await change.getByText('by olga').waitFor();
+    const fields = page.getByRole('table', { name: 'Changed fields' });
+    assert.equal(await fields.count(), 0, 'before and after are folded');
+    await change.click();
+    await fields.getByRole('cell', { name: 'Before', exact: true }).waitFor();
+    await fields.getByText(hostileShown).waitFor();
+    await dashboard.screenshot(page, 'workspace-audit-change');
+    const downloading = page.waitForEvent('download');
+    await page.getByRole('button', { name: 'Download' }).click();
+    const download = await downloading;
+    assert.equal(download.suggestedFilename(), 'audit.ndjson');
+    const lines = (await readFile(await download.path(), 'utf8')).trim().split('\n');
+    assert.deepEqual(
+      lines.map((line) => JSON.parse(line).operation),
+      ['updateProject'],
+    );
+    await page.getByRole('button', { name: 'Only this object' }).click();
+    await page.getByLabel('What', { exact: true }).selectOption('every change');
+    await page.getByText('2 changes', { exact: true }).waitFor();
+    await page.getByRole('button', { name: 'Clear filters' }).click();
+    await page.getByLabel('Who', { exact: true }).selectOption('olga');
+    await page.getByText('2 changes', { exact: true }).waitFor();
+    await page.getByLabel('Who', { exact: true }).selectOption('everyone');
+    const today = String(await page.evaluate('new Date().toLocaleDateString("sv")'));
+    await page.getByLabel('From', { exact: true }).fill(today);
+    await page.getByText('59 changes').waitFor();
+    await page.getByLabel('To', { exact: true }).fill('2020-01-01');
+    await page.getByText('No such change').waitFor();
+    assert.ok(!(await page.content()).includes('canary-value'));
+    // What the service refuses is said.
+    await page.route('**/v1/audit/export**', (route) =>
+      route.fulfill({ status: 403, json: { error: 'no longer an admin', code: 'forbidden', details: {} } }),
+    );
+    await page.getByRole('button', { name: 'Download' }).click();
+    await page.getByText('no longer an admin').waitFor();
+    dashboard.forgetComplaints();
+
+    // Users have one of their own; of the workspace it is for its admins.
+    const own = await dashboard.signedIn('/workspace?tab=audit', {}, olga.key);
+    await list(own, 'Audit log').getByText('Sign in').first().waitFor();
+    await show(own, workspace);
+    await own.getByRole('tab', { name: 'Members' }).waitFor();
+    assert.equal(await own.getByRole('tab', { name: 'Audit log' }).count(), 0);
+    dashboard.nothingWrong();
+  });
+
   test('the audit log shows who did what with accounts, and is narrowed', async () => {
     const { id: workspace } = await data('POST', '/v1/workspaces', { name: 'Audited' });
     const dora = await addUser('dora');
@@ -320,7 +622,8 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     const page = await dashboard.signedIn('/workspace');
     await show(page, workspace);
     await page.getByRole('tab', { name: 'Audit log' }).click();
-    const log = list(page, 'Audit log');
+    await page.getByLabel('Records of').selectOption('use of connected accounts');
+    const log = list(page, 'Use of accounts');
     await log.getByRole('button', { name: /^admin deleted the account/ }).waitFor();
     await log.getByRole('button', { name: /^dora renamed or changed it/ }).click();
     const detail = page.getByRole('region', { name: 'Entry of the audit log' });
@@ -378,6 +681,7 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     await page.getByLabel('Search users').fill('EMIL@');
     await page.getByText('1 user', { exact: true }).waitFor();
     await dashboard.screenshot(page, 'instance-users');
+    await list(page, 'Users').getByRole('button', { name: /^emil/ }).click();
     await page.getByRole('link', { name: 'Quotas of emil' }).click();
     await page.getByRole('heading', { name: 'emil', exact: true }).waitFor();
     await page.getByLabel('Invocations a day').fill('500');
@@ -462,6 +766,11 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
         state: n === 90 ? 'blocked' : n === 91 ? 'leaving' : n % 2 === 1 ? 'busy' : 'idle',
         deployment_count: n % 5,
         deployment_ids: Array.from({ length: n % 5 }, (_, i) => `dc_AbCdEfGhI${n}_${i}`),
+        trust_domain: [owner(n).owner_id, ...(n === 4 ? ['u_AbCdEfGh1234', 'u_AbCdEfGh5678'] : [])],
+        last_blame:
+          n === 2
+            ? { deployment_id: 'd_AbCdEfGhIj2', reason: 'the process ended with code 9', at: now - 60 }
+            : null,
         ...{ memory_bytes: n === 1 ? null : n * 2 ** 20, started_at: now - n * 60 },
       })),
       owners: [1, 2, 3].map((n) => ({
@@ -490,6 +799,8 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
       const processes = page.getByRole('table', { name: 'Processes' }).getByRole('row');
       await processes.nth(1).getByText('Blocked').waitFor();
       assert.equal(await processes.count(), 129);
+      await processes.getByText('Last blamed: Night report').waitFor();
+      await processes.getByText('With accounts of u_AbCdEfGh1234, u_AbCdEfGh5678').waitFor();
       const owners = page.getByRole('table', { name: 'Shares of owners' });
       await owners.locator('.state.bad', { hasText: '678' }).waitFor();
       assert.equal(await owners.locator('.state').count(), 2);
@@ -560,15 +871,17 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     assert.equal(await page.getByRole('link', { name: 'Instance' }).count(), 0);
     await page.getByRole('button', { name: 'Menu' }).click();
     const forbidden = page.getByRole('button', { name: /^(Add|Remove|Create project|Rename|Delete|Save)/ });
-    for (const tab of ['members', 'projects', 'variables', 'usage', 'keys']) {
+    for (const tab of ['members', 'projects', 'variables', 'usage', 'keys', 'sign-in']) {
       await page.goto(`${service.url}/workspace?tab=${tab}`);
       await page.locator('.panel:not([hidden]) .card').first().waitFor();
       if (tab === 'projects') await page.locator('summary').click();
-      assert.equal(await forbidden.count(), 0, tab);
+      // Users delete themselves, whatever their role is.
+      const own = tab === 'sign-in' ? ['Delete user'] : [];
+      assert.deepEqual(await forbidden.allTextContents(), own, tab);
       await fits(page, tab);
       await dashboard.screenshot(page, `narrow-${tab}`);
     }
-    for (const name of ['Audit log', 'Settings'])
+    for (const name of ['Service accounts', 'Audit log', 'Settings'])
       assert.equal(await page.getByRole('tab', { name }).count(), 0);
     await page.goto(`${service.url}/instance`);
     await page.getByText('For the admin of this instance').waitFor();
@@ -578,20 +891,31 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     await fits(page, 'new workspace');
     dashboard.nothingWrong();
 
+    const robots = `/v1/workspaces/${workspace}/service_accounts`;
+    const robot = await data('POST', robots, { name: 'r'.repeat(50) });
+    await data('POST', `${robots}/${robot.id}/keys`, { name: 'k'.repeat(100) });
+    await data('POST', `/v1/users/${robot.id}/disable`, { reason: 'w'.repeat(500) });
     const admin = await dashboard.signedIn('/instance', small);
     await admin.getByRole('button', { name: 'Menu' }).click();
     await show(admin, workspace);
-    for (const tab of ['members', 'projects', 'keys', 'audit', 'settings']) {
+    for (const tab of ['members', 'service-accounts', 'projects', 'keys', 'audit', 'settings']) {
       await admin.goto(`${service.url}/workspace?tab=${tab}`);
       await admin.getByRole('tab', { selected: true }).waitFor();
       await admin.locator('.panel:not([hidden]) :is(.card, .empty)').first().waitFor();
+      if (tab === 'service-accounts') {
+        await admin.locator('summary').first().click();
+        await list(admin, 'Service accounts').getByText('New key').click();
+      }
+      if (tab === 'audit') await admin.locator('summary').first().click();
       await fits(admin, `${tab} of an admin`);
       await dashboard.screenshot(admin, `narrow-admin-${tab}`);
     }
-    for (const tab of ['running', 'processes', 'settings', 'users', 'quotas']) {
+    for (const tab of ['running', 'processes', 'settings', 'users', 'quotas', 'audit']) {
       await admin.goto(`${service.url}/instance?tab=${tab}&owner=${vera.id}`);
       await admin.getByRole('tab', { selected: true }).waitFor();
       await admin.locator('.panel:not([hidden]) .card').first().waitFor();
+      if (tab === 'users') await list(admin, 'Users').getByRole('button').first().click();
+      if (tab === 'audit') await list(admin, 'Audit log').locator('summary').first().click();
       await fits(admin, tab);
       await dashboard.screenshot(admin, `narrow-instance-${tab}`);
     }

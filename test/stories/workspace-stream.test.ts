@@ -5,7 +5,7 @@ import { describe, test } from 'node:test';
 import { createTestDatabase, postgresSkip } from '../support/databases.ts';
 import { EventStream, forEachSharedService, Millrace, type ServiceClient } from '../support/millrace.ts';
 import { createTempFolder } from '../support/temp-folder.ts';
-import { waitFor, within } from '../support/wait-for.ts';
+import { patienceMs, waitFor, within } from '../support/wait-for.ts';
 
 /** Emits `count` events `{ n }` a request, `size` bytes each. */
 const counting = `
@@ -119,7 +119,7 @@ forEachSharedService((fixture) => {
     assert.deepEqual([numbers(onlyB, a), numbers(onlyB, b)], [[], [2]]);
     assert.equal(onlyB.messages[0]?.id, onlyB.messages[0]?.data.id, 'its ids are those of the events');
     assert.equal((await service.api('DELETE', `/v1/sources/${b.id}`)).status, 204);
-    await within(onlyB.ended, 30_000, 'the end of the stream of an emitter');
+    await within(onlyB.ended, patienceMs, 'the end of the stream of an emitter');
     assert.deepEqual(onlyB.messages.at(-1)?.data, { reason: 'the emitter was removed' });
     await emit(a, {});
     await all.message(3);

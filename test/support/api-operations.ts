@@ -1,12 +1,22 @@
+/** The parts of a schema by which tests make values. */
+export interface ParameterSchema {
+  type?: string;
+  const?: unknown;
+  enum?: unknown[];
+  anyOf?: { const?: unknown }[];
+  minimum?: number;
+  maximum?: number;
+}
+
 /** The parts of the OpenAPI document that tests walk. */
 export interface ApiOperation {
   method: string;
   /** With `{name}` for its parameters. */
   path: string;
   operationId: string;
-  parameters: { name: string; in: string; schema: { type?: string } }[];
+  parameters: { name: string; in: string; schema: ParameterSchema }[];
   /** Fields of the JSON body and whether each is required; undefined when it takes none. */
-  body: { properties: Record<string, { type?: string }>; required: string[] } | undefined;
+  body: { properties: Record<string, ParameterSchema>; required: string[] } | undefined;
   isPublic: boolean;
 }
 

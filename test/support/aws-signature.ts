@@ -21,7 +21,7 @@ export function awsSignatures(
   const canonical = [
     request.method,
     path,
-    query,
+    query.split('&').sort().join('&'),
     ...signedHeaders.split(';').map((name) => `${name}:${String(request.headers[name]).trim()}`),
     '',
     signedHeaders,

@@ -1,14 +1,16 @@
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { build, type Plugin, stop } from 'esbuild';
+import { removeOld } from './remove-old.ts';
 
 /** The programs that tests start again and again, from the root of the project. */
 const programs = [
   'src/main.ts',
   'src/admin.ts',
+  'cli/main.ts',
   'test/support/rotation-process.ts',
   'test/support/store-writer.ts',
 ];
@@ -24,9 +26,6 @@ const leftOutside = [
   'pg-native',
   'thread-stream',
 ];
-
-/** Results of earlier runs go when they are older. */
-const keptMs = 24 * 3_600_000;
 
 /**
  * A start of the service reads, strips and links 1,800 modules, which is more work than all the rest of it. Here the same
@@ -92,12 +91,3 @@ const whereItIs: Plugin = {
     });
   },
 };
-
-async function removeOld(folder: string): Promise<void> {
-  for (const name of await readdir(folder)) {
-    const path = join(folder, name);
-    const found = await stat(path).catch(() => undefined);
-    if (found !== undefined && Date.now() - found.mtimeMs > keptMs)
-      await rm(path, { recursive: true, force: true });
-  }
-}

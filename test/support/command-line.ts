@@ -1,16 +1,15 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { runCli } from '../../cli/run-cli.ts';
 import { Terminal } from '../../cli/terminal.ts';
 import packageJson from '../../package.json' with { type: 'json' };
 import { endWithProcess } from './end-with-process.ts';
-import { projectRoot } from './project-files.ts';
+import { programFile } from './program-file.ts';
 import { waitFor, within } from './wait-for.ts';
 
-const mainFile = join(projectRoot, 'cli/main.ts');
+const mainFile = programFile('cli/main.ts');
 const endPatienceMs = 60_000;
 /** Keys that come while a question is being put are lost. */
 const keyPatienceMs = 5_000;
@@ -96,8 +95,8 @@ export class RunningCommand {
     );
   }
 
-  async ended(): Promise<Ended> {
-    await within(this.#ended, endPatienceMs, `millrace to end, after\n${this.stdout}\n${this.stderr}`);
+  async ended(timeoutMs = endPatienceMs): Promise<Ended> {
+    await within(this.#ended, timeoutMs, `millrace to end, after\n${this.stdout}\n${this.stderr}`);
     return { code: this.process.exitCode, stdout: this.stdout, stderr: this.stderr };
   }
 

@@ -5,6 +5,7 @@ import { openChromium } from './chromium.ts';
 import { Millrace, ServiceClient, testApiKey } from './millrace.ts';
 import { sharedService } from './shared-services.ts';
 import { createTempFolder } from './temp-folder.ts';
+import { waitFor } from './wait-for.ts';
 
 /** It runs in the browser, whose types tests do not have. */
 const paste = new Function(
@@ -28,6 +29,8 @@ export type Screen = Pick<BrowserContextOptions, 'viewport' | 'colorScheme'>;
 
 /** Twice what an idle machine needs for the slowest step would fail on a busy one. */
 const patienceMs = 60_000;
+/** The first test of a run waits for the pages to be built, which takes minutes on a machine that is busy. */
+const buildPatienceMs = 600_000;
 /** Time limit for a page that a failed test left: it may hang. */
 const lookMs = 5_000;
 const shownMax = 3_000;
@@ -64,7 +67,7 @@ export interface DashboardOptions {
 /** For a suite: a dashboard that is there inside its tests and hooks, and is put in order after each test. */
 export function useDashboard(options: DashboardOptions = {}): DashboardBrowser {
   const dashboard = new DashboardBrowser(options);
-  before(() => dashboard.start());
+  before(() => dashboard.start(), { timeout: buildPatienceMs });
   afterEach(async (context) => {
     // The context of hooks too, though its type says otherwise.
     const test = context as TestContext;
@@ -94,6 +97,7 @@ export class DashboardBrowser {
   async start(): Promise<void> {
     const { ownService } = this.#options;
     this.#place = ownService === undefined ? await placeOnSharedService() : await ownPlace(ownService());
+    await untilBuilt(this.#place.service.url);
     this.#browser = await openChromium();
   }
 
@@ -140,7 +144,7 @@ export class DashboardBrowser {
     return page;
   }
 
-  /** The same without signing in, for pages that everybody may read. */
+  /** The same without signing in, for public pages. */
   async visit(path: string, screen: Screen = {}): Promise<Page> {
     const page = await this.#take(screen);
     await page.goto(this.service.url + path);
@@ -270,6 +274,16 @@ async function placeOnSharedService(): Promise<Place> {
       await shared.release();
     },
   };
+}
+
+async function untilBuilt(url: string): Promise<void> {
+  await waitFor(
+    async () => {
+      const response = await fetch(url, { headers: { accept: 'text/html' } });
+      return /<script type="module"[^>]* src="/.test(await response.text());
+    },
+    { timeoutMs: buildPatienceMs, what: 'the dashboard to be built' },
+  );
 }
 
 function opened<T>(value: T | undefined): T {

@@ -102,6 +102,7 @@ export class DeliveryFixture implements AsyncDisposable {
       claims: options.claims ?? true,
     });
     this.service = new DeliveryService({
+      onHeld: () => {},
       store,
       outcomes: new OutcomeRecorder(store, () => this.pool.lanes.hasOthers),
       node,

@@ -9,6 +9,7 @@ import { type Clock, systemClock } from '#lib/clock.ts';
 import { UnavailableError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import { silentLogger } from '#lib/logger.ts';
+import { ShareRecords } from '#metering/share-records.ts';
 import type { ComponentReference } from '#registry/resolve-component.ts';
 import type { CallOutcome } from '#runner/call-outcome.ts';
 import type { CallRequest, Runner } from '#runner/runner.ts';
@@ -84,11 +85,7 @@ export class DeployerFixture {
       stats: () => ({
         ...{ level: 'off', ownUsers: false, addons: false, warm: 0, deployments: 0, setApart: 0 },
         ...{ prewarmed: 0, calls: 0, kills: 0 },
-        shares: {
-          processes: { delayed: 0, refused: 0 },
-          memory: { delayed: 0, refused: 0 },
-          connections: { delayed: 0, refused: 0 },
-        },
+        shares: new ShareRecords({ logger: silentLogger, nowMs: () => 0 }).byResource,
       }),
       close: () => Promise.resolve(),
     };
@@ -120,6 +117,7 @@ export class DeployerFixture {
         },
       },
       router: noSubscribers,
+      onFlowEnded: () => {},
       limits: { deadlineMs: 300_000, memoryMb: 64, componentDbBytesMax: 10_000 },
     });
     this.deployer = new SourceDeployer({
@@ -129,6 +127,7 @@ export class DeployerFixture {
       links: { added: async () => {}, removed: async () => {} },
       onTimers: () => {},
       onEndpointChange: () => {},
+      onFlowControl: () => {},
     });
   }
 

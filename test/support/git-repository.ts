@@ -89,13 +89,14 @@ export class GitRepository implements AsyncDisposable {
   }
 }
 
+type Respond = (status: number, body: string | Buffer, headers?: Record<string, string>) => void;
+
 /** Serves repositories over https on 127.0.0.1 as a host of repositories does, by Git's own `upload-pack`. */
 export class GitServer implements AsyncDisposable {
   readonly authority: string;
   readonly requests: { path: string; body: string }[] = [];
   /** Answers in the place of Git, where it returns true. */
-  intercept: (path: string, respond: (status: number, body: string | Buffer) => void) => boolean = () =>
-    false;
+  intercept: (path: string, respond: Respond) => boolean = () => false;
   readonly #server: Server;
 
   static async start(repositories: Record<string, string>): Promise<GitServer> {
@@ -113,8 +114,7 @@ export class GitServer implements AsyncDisposable {
       const url = new URL(request.url ?? '/', 'https://127.0.0.1');
       const [, name = '', rest = ''] = /^\/([^/]+)\/(.*)$/.exec(url.pathname) ?? [];
       const folder = repositories[name];
-      const respond = (status: number, body: string | Buffer): void =>
-        void response.writeHead(status).end(body);
+      const respond: Respond = (status, body, headers) => void response.writeHead(status, headers).end(body);
       const recorded = { path: `${url.pathname}${url.search}`, body: '' };
       this.requests.push(recorded);
       if (this.intercept(recorded.path, respond)) return;

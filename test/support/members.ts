@@ -22,7 +22,17 @@ export async function makeMembers(
     for (const [id, role] of Object.entries(roleOfUser)) {
       await tx
         .insertInto('users')
-        .values({ id, username: id, email: `${id}@example.com`, is_admin: 0, created_at_ms: 0 })
+        .values({
+          id,
+          username: id,
+          email: `${id}@example.com`,
+          is_admin: 0,
+          kind: 'person',
+          workspace_id: null,
+          created_by: null,
+          disabled_at_ms: null,
+          created_at_ms: 0,
+        })
         .onConflict((conflict) => conflict.doNothing())
         .execute();
       await tx

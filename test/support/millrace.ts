@@ -10,7 +10,7 @@ import { ServiceClient, testApiKey } from './service-client.ts';
 import { type SharedService, sharedService } from './shared-services.ts';
 import { storesOfStory, turnVariable } from './story-stores.ts';
 import { createTempFolder } from './temp-folder.ts';
-import { within } from './wait-for.ts';
+import { patienceMs, within } from './wait-for.ts';
 
 export { type ApiAnswer, EventStream, ServiceClient, type TestUser, testApiKey } from './service-client.ts';
 
@@ -30,6 +30,8 @@ export interface MillraceOptions {
   environment?: Record<string, string>;
   /** Program and arguments that start it, before those of Node. */
   launcher?: readonly string[];
+  /** In the place of Node with the sources, such as an installed `millrace`. */
+  program?: readonly string[];
 }
 
 /** A real service: `node src/main.ts` as a child process on a free port of 127.0.0.1. */
@@ -76,7 +78,7 @@ export class Millrace extends ServiceClient {
   static spawn(options: MillraceOptions): ChildProcess {
     const command = [
       ...(options.launcher ?? []),
-      ...[process.execPath, '--disable-sigusr1', programFile('src/main.ts')],
+      ...(options.program ?? [process.execPath, '--disable-sigusr1', programFile('src/main.ts')]),
     ];
     const child = spawn(command[0] ?? '', command.slice(1), {
       env: {
@@ -108,7 +110,7 @@ export class Millrace extends ServiceClient {
     if (this.process.exitCode !== null || this.process.signalCode !== null) return this.process.exitCode;
     const exited = once(this.process, 'exit');
     this.process.kill('SIGTERM');
-    const [code] = (await within(exited, 30_000, 'the service to stop')) as [number | null];
+    const [code] = (await within(exited, patienceMs, 'the service to stop')) as [number | null];
     return code;
   }
 

@@ -46,12 +46,6 @@ export async function downloadPackages(
   }
 }
 
-/** One package, and the folder it is in. */
-export async function downloadPackage(folder: string, name: string, version: string): Promise<string> {
-  await downloadPackages(folder, { [name]: version });
-  return join(folder, 'node_modules', ...name.split('/'));
-}
-
 /** Has the service with this data folder install its components' packages through a cache that services under test share. */
 export async function shareNpmCache(dataFolder: string): Promise<void> {
   await mkdir(npmCache, { recursive: true });

@@ -10,6 +10,12 @@ export interface OAuthProviderOptions {
   /** Default true: every refresh gives another refresh token, and a used one ends the grant. */
   rotates?: boolean;
   clientAuth?: 'client_secret_basic' | 'client_secret_post' | 'none';
+  /** Where it sends browsers after they signed out. */
+  postLogoutRedirectUris?: string[];
+  /** Default: random ones. */
+  client?: { id: string; secret: string };
+  /** Default: any that is free. */
+  port?: number;
 }
 
 /** What a user at the provider does. */
@@ -21,11 +27,13 @@ export type Decision = { login: string } | 'deny';
  */
 export class OAuthProvider {
   readonly url: string;
-  readonly clientId = `client-${randomBytes(4).toString('hex')}`;
-  readonly clientSecret = `s3cr3t-_.~${randomBytes(12).toString('hex')}`;
+  readonly clientId: string;
+  readonly clientSecret: string;
   /** The lifetime of tokens issued from now on. */
   accessTokenSeconds: number;
   decision: Decision = { login: 'ada' };
+  /** What it says about its users, by login, in the userinfo response. */
+  readonly people = new Map<string, Record<string, unknown>>();
   /** Takes requests to the token endpoint instead of the provider; true: it was answered. */
   intercept: ((request: IncomingMessage, response: ServerResponse) => boolean) | undefined;
   /** Grants that were given and refused, by grant type. */
@@ -34,16 +42,18 @@ export class OAuthProvider {
   revocations = 0;
   readonly #close: () => Promise<void>;
 
-  private constructor(url: string, accessTokenSeconds: number, close: () => Promise<void>) {
+  private constructor(url: string, options: OAuthProviderOptions, close: () => Promise<void>) {
     this.url = url;
-    this.accessTokenSeconds = accessTokenSeconds;
+    this.accessTokenSeconds = options.accessTokenSeconds ?? 3600;
+    this.clientId = options.client?.id ?? `client-${randomBytes(4).toString('hex')}`;
+    this.clientSecret = options.client?.secret ?? `s3cr3t-_.~${randomBytes(12).toString('hex')}`;
     this.#close = close;
   }
 
   /** `redirectUris` are those of the service: exactly these are accepted. */
   static async start(redirectUris: string[], options: OAuthProviderOptions = {}): Promise<OAuthProvider> {
     const server = createServer();
-    server.listen(0, '127.0.0.1');
+    server.listen(options.port ?? 0, '127.0.0.1');
     await once(server, 'listening');
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     const close = async () => {
@@ -51,8 +61,7 @@ export class OAuthProvider {
       server.closeAllConnections();
       if (server.listening) await once(server, 'close');
     };
-    const { accessTokenSeconds = 3600 } = options;
-    const running = new OAuthProvider(url, accessTokenSeconds, close);
+    const running = new OAuthProvider(url, options, close);
     const provider = new Provider(url, running.#configuration(redirectUris, options));
     provider.on('grant.success', (ctx) => running.granted.push(grantTypeOf(ctx)));
     provider.on('grant.error', (ctx) => running.refused.push(grantTypeOf(ctx)));
@@ -110,6 +119,7 @@ export class OAuthProvider {
           ...(clientAuth === 'none' ? {} : { client_secret: this.clientSecret }),
           token_endpoint_auth_method: clientAuth,
           redirect_uris: redirectUris,
+          post_logout_redirect_uris: options.postLogoutRedirectUris ?? [],
           grant_types: [
             'authorization_code',
             'refresh_token',
@@ -119,6 +129,12 @@ export class OAuthProvider {
         },
       ],
       scopes: ['openid', 'offline_access', 'api'],
+      claims: {
+        openid: ['sub'],
+        email: ['email', 'email_verified'],
+        profile: ['preferred_username', 'name'],
+        groups: ['groups'],
+      },
       cookies: { keys: [randomBytes(16).toString('hex')] },
       pkce: { required: () => true },
       rotateRefreshToken: rotates,
@@ -137,7 +153,7 @@ export class OAuthProvider {
         clientCredentials: { enabled: true },
         revocation: { enabled: true },
       },
-      findAccount: (_ctx, sub) => ({ accountId: sub, claims: () => ({ sub }) }),
+      findAccount: (_ctx, sub) => ({ accountId: sub, claims: () => ({ ...this.people.get(sub), sub }) }),
       interactions: { url: (_ctx, { uid }) => `/interaction/${uid}` },
     };
   }

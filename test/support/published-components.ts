@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
-import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Client } from 'pg';
 import { CertificateAuthority } from './certificates.ts';
 import { borrowTestDatabase, postgresSkip, type TestDatabase } from './databases.ts';
+import { filesBelow } from './files-below.ts';
 import { Millrace } from './millrace.ts';
 import { downloadPackages, shareNpmCache } from './npm-package.ts';
 import { type FolderServer, serveFolder } from './serve-folder.ts';
@@ -133,7 +134,7 @@ export class PublishedComponents {
         const { body } = await this.service.api('GET', `/v1/accounts/${authProvisionId}`);
         return body.data.healthy === null ? undefined : body.data;
       },
-      { what: `account ${authProvisionId} to be tested`, timeoutMs: 20_000 },
+      { what: `account ${authProvisionId} to be tested` },
     );
     assert.deepEqual([account.healthy, account.error], [true, null]);
   }
@@ -216,10 +217,7 @@ export class PublishedComponents {
 
   /** Fails when one of these texts stands in clear in what the service logged, in a file of its data folder, or in its database. */
   async assertSealed(secrets: readonly string[]): Promise<void> {
-    const entries = await readdir(this.dataFolder, { recursive: true, withFileTypes: true });
-    const files = entries
-      .filter((entry) => entry.isFile())
-      .map((entry) => join(entry.parentPath, entry.name));
+    const files = await filesBelow(this.dataFolder);
     for (const secret of secrets)
       assert.ok(!this.service.output.includes(secret), 'no secret is in a log line');
     for (const file of files) {

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { createInterface } from 'node:readline';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { endWithProcess } from './end-with-process.ts';
-import { within } from './wait-for.ts';
+import { patienceMs, within } from './wait-for.ts';
 
 /** One request, as the receiver noted it before it answered. */
 export interface NotedRequest {
@@ -45,7 +45,7 @@ export class ReceiverProcess {
       else this.noted.push(message);
     });
     child.once('exit', () => listening.reject(new Error('the receiver ended')));
-    this.#port = await within(listening.promise, 10_000, 'the receiver to listen');
+    this.#port = await within(listening.promise, patienceMs, 'the receiver to listen');
   }
 
   async kill(): Promise<void> {

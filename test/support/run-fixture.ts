@@ -1,26 +1,30 @@
 import { EventBus } from '#events/event-bus.ts';
 import { insertEmitter } from '#events/event-store.ts';
+import type { AppliedFlowControl } from '#flow-control/flow-control.ts';
 import { OutcomeRecorder } from '#health/outcome-store.ts';
 import type { JobHandler } from '#jobs/job-registry.ts';
 import { JobRegistry } from '#jobs/job-registry.ts';
 import { WorkerPool } from '#jobs/worker-pool.ts';
 import { silentLogger } from '#lib/logger.ts';
+import { ShareRecords } from '#metering/share-records.ts';
 import type { CallOutcome, StepEffects } from '#runner/call-outcome.ts';
 import type { CallOptions, CallRequest, Runner, StepCall } from '#runner/runner.ts';
+import { SourceFlowTarget } from '#sources/source-flow-target.ts';
 import type { Store } from '#storage/store.ts';
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
 import { noVariables } from '#user-data/variables/variables.ts';
-import type { AppliedFlowControl } from '#workflows/definitions/flow-control.ts';
 import type { LoadedDeployment } from '#workflows/definitions/loaded-deployment.ts';
 import {
   defaultWorkflowSettings,
   type WorkflowSettings,
 } from '#workflows/definitions/workflow-definition.ts';
 import { insertWorkflow } from '#workflows/definitions/workflow-store.ts';
+import type { LinkRequest } from '#workflows/runs/resume-by-link.ts';
 import type { RunTrigger } from '#workflows/runs/run.ts';
 import { RunService } from '#workflows/runs/run-service.ts';
-import { findRun, stepsOfRun } from '#workflows/runs/run-store.ts';
-import type { AnswerKeeper } from '#workflows/runs/workflow-runs.ts';
+import { findRun } from '#workflows/runs/run-store.ts';
+import type { AnswerKeeper } from '#workflows/runs/run-workflow.ts';
+import { stepsOfRun } from '../../src/workflows/runs/run-step-store.ts';
 import { noSubscribers } from './no-subscribers.ts';
 import { TestClock } from './test-clock.ts';
 import { waitFor } from './wait-for.ts';
@@ -76,6 +80,9 @@ export class RunFixture implements AsyncDisposable {
       node?: string;
       clock?: TestClock;
       runsKept?: number;
+      /** Does the runs of sources; by default nothing does. */
+      sources?: JobHandler;
+      onReplaced?: (jobId: string) => void;
       keptAnswers?: AnswerKeeper;
       flowControl?: AppliedFlowControl;
       deployments?: { get(id: string): Promise<LoadedDeployment> };
@@ -120,11 +127,7 @@ export class RunFixture implements AsyncDisposable {
       stats: () => ({
         ...{ level: 'off', ownUsers: false, addons: false, warm: 0, deployments: 0, setApart: 0 },
         ...{ prewarmed: 0, calls: 0, kills: 0 },
-        shares: {
-          processes: { delayed: 0, refused: 0 },
-          memory: { delayed: 0, refused: 0 },
-          connections: { delayed: 0, refused: 0 },
-        },
+        shares: new ShareRecords({ logger: silentLogger, nowMs: () => 0 }).byResource,
       }),
       close: () => Promise.resolve(),
     };
@@ -159,10 +162,12 @@ export class RunFixture implements AsyncDisposable {
       settingsOf: async () => this.settings ?? this.deployment.settings,
       keptAnswers: options.keptAnswers ?? { record: () => Promise.reject(new Error('not in these tests')) },
       runsKept: options.runsKept ?? 1000,
+      sourceFlow: new SourceFlowTarget({ store, clock }),
+      onReplaced: options.onReplaced ?? (() => {}),
     });
     const nothing: JobHandler = { run: async () => {}, quarantined: async () => {} };
     jobs.register({
-      run_source: nothing,
+      run_source: options.sources ?? nothing,
       delete_events: nothing,
       deliver_scheduled_event: nothing,
       fan_out_event: nothing,
@@ -173,6 +178,15 @@ export class RunFixture implements AsyncDisposable {
       send_from_run: nothing,
       run_workflow: this.service.runs,
     });
+  }
+
+  /** What requests to resume and cancel links are answered. */
+  get resumer() {
+    const { resumer } = this.service;
+    return {
+      resume: async (request: LinkRequest) => (await resumer.resume(request)).outcome,
+      cancel: async (request: LinkRequest) => (await resumer.cancel(request)).outcome,
+    };
   }
 
   static async start(...args: ConstructorParameters<typeof RunFixture>): Promise<RunFixture> {

@@ -1,3 +1,4 @@
+import { writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,8 +8,9 @@ import { AddressPolicy } from '#egress/address-policy.ts';
 import { systemClock } from '#lib/clock.ts';
 import { toError } from '#lib/errors.ts';
 import { silentLogger } from '#lib/logger.ts';
-import { findKernelPrograms } from '#runner/kernel-command.ts';
+import { findKernelPrograms } from '#runner/bubblewrap-command.ts';
 import { createProcessRunner } from '#runner/process-runner.ts';
+import type { KernelPrograms } from '#runner/sandbox-grant.ts';
 
 const levelVariable = 'MILLRACE_TEST_SANDBOX';
 const skipVariable = 'MILLRACE_TEST_KERNEL_SKIP';
@@ -26,6 +28,13 @@ export function wallsOfTests(folder: string): BuilderWalls {
   if (typeof tools === 'string') throw new Error(tools);
   walls.raise(tools);
   return walls;
+}
+
+/** The same with filters that allow every call: BPF_RET with SECCOMP_RET_ALLOW. */
+export function withOpenFilter(tools: KernelPrograms, folder: string): KernelPrograms {
+  const filter = join(folder, 'open.bpf');
+  writeFileSync(filter, Buffer.from([6, 0, 0, 0, 0, 0, 0xff, 0x7f]));
+  return { ...tools, filter, filterWithPrograms: filter };
 }
 
 /** Why tests at the kernel level cannot run here, which `npm test` finds out once for all files; false where they can. */

@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { patienceMs, waitFor, within } from './wait-for.ts';
 
@@ -90,10 +91,13 @@ export class ServiceClient {
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
     const text = await response.text();
+    // Exports are JSON lines: an array of what they hold.
+    const isLines = response.headers.get('content-type')?.startsWith('application/x-ndjson') ?? false;
+    const json = isLines ? `[${text.trimEnd().replaceAll('\n', ',')}]` : text;
     return {
       status: response.status,
       headers: response.headers,
-      body: text === '' ? undefined : JSON.parse(text),
+      body: text === '' ? undefined : JSON.parse(json),
     };
   }
 
@@ -213,6 +217,17 @@ export class EventStream {
     const message = this.messages[n - 1];
     if (message === undefined) throw new Error(`no message ${n}`);
     return message;
+  }
+
+  /**
+   * The access that the stream was opened with has ended: it ends because of that, not when it looks by itself, which it does with
+   * each comment that keeps the connection alive.
+   */
+  async assertEndsWithAccess(): Promise<void> {
+    const { comments } = this;
+    await within(this.ended, patienceMs, 'the end of the stream');
+    assert.deepEqual(this.messages.at(-1)?.data, { reason: 'access ended' });
+    assert.equal(this.comments, comments, 'it has ended when it looked by itself');
   }
 
   async until(ready: () => boolean, what: string): Promise<void> {

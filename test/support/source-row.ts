@@ -11,6 +11,7 @@ export function sourceRow(id: string, { ownerId = 'u_1' }: { ownerId?: string } 
     name_slug: id,
     configured_props: '{}',
     concurrency: 1,
+    flow_control: null,
     isolated: 0,
     sealed_props: null,
     dynamic_props: null,

@@ -11,6 +11,7 @@ import { newTimeOrderedId } from '#lib/ids.ts';
 import type { Store } from '#storage/store.ts';
 import type { DeliveryTable } from '#storage/tables/delivery-tables.ts';
 import { Vault } from '#vault/vault.ts';
+import { placesForAny } from './claim-places.ts';
 import { TestClock } from './test-clock.ts';
 
 /** What the functions that manage webhooks need, on a store and a clock of the test. */
@@ -49,6 +50,7 @@ export async function storeDelivery(
     seq: 0,
     emit_id: id,
     hops: 0,
+    trace: null,
     reason: null,
     run_at_ms: created_at_ms,
     lease_node: null,
@@ -96,7 +98,7 @@ export async function runChangeJobs(
     lanes: new LaneLeases({ node, store }),
     kinds: ['change_deliveries'],
     limit: 100,
-    laneMax: 100,
+    ...placesForAny(100),
     runningByLane: new Map(),
     nowMs: clock.now(),
   });

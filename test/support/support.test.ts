@@ -7,6 +7,8 @@ import { Client } from 'pg';
 import { createTestDatabase, postgresSkip } from './databases.ts';
 import { HttpReceiver } from './http-receiver.ts';
 import { startPostgres } from './postgres-server.ts';
+import { projectRoot } from './project-files.ts';
+import { slowest } from './slowest-first.ts';
 import { createTempFolder } from './temp-folder.ts';
 import { waitFor } from './wait-for.ts';
 
@@ -93,4 +95,11 @@ test('a temporary folder is there until it is removed', async () => {
   await folder.remove();
   await folder.remove();
   assert.equal(existsSync(folder.path), false);
+});
+
+test('the slowest files, which begin first, are there', () => {
+  assert.deepEqual(
+    slowest.filter((file) => !existsSync(join(projectRoot, file))),
+    [],
+  );
 });

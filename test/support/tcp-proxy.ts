@@ -3,6 +3,8 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 
 interface Cut {
   text: string;
+  /** Text that the client has sent in the same transaction. */
+  behind: string;
   when: 'before' | 'after';
   done: () => void;
 }
@@ -43,11 +45,12 @@ export class TcpProxy implements AsyncDisposable {
 
   /**
    * Ends the connection of the next client that sends a message with this text: `before` it reaches the server, or `after` the
-   * server has answered it, whose answer is lost. Resolves when it was done.
+   * server has answered it, whose answer is lost. With `behind`, only a client that has sent that text before, in the same transaction.
+   * Resolves when it was done.
    */
-  cutAt(text: string, when: 'before' | 'after'): Promise<void> {
+  cutAt(text: string, when: 'before' | 'after', behind = ''): Promise<void> {
     return new Promise((resolve) => {
-      this.#cut = { text, when, done: resolve };
+      this.#cut = { text, when, behind, done: resolve };
     });
   }
 
@@ -61,6 +64,8 @@ export class TcpProxy implements AsyncDisposable {
     // Whatever began before, or during, the silence stays in it.
     let silent = this.#silent;
     let cut: Cut | undefined;
+    /** What the client has sent since a cut is wanted and its last transaction ended. */
+    let sent = '';
     for (const [from, to] of [
       [near, far],
       [far, near],
@@ -68,9 +73,13 @@ export class TcpProxy implements AsyncDisposable {
       this.#sockets.add(from);
       from.on('data', (chunk) => {
         silent ||= this.#silent;
-        if (from === near && this.#cut !== undefined && chunk.includes(this.#cut.text)) {
-          cut = this.#cut;
-          this.#cut = undefined;
+        if (from === near && this.#cut !== undefined) {
+          sent += chunk.toString('latin1');
+          if (chunk.includes(this.#cut.text) && sent.includes(this.#cut.behind)) {
+            cut = this.#cut;
+            this.#cut = undefined;
+          }
+          if (chunk.includes('commit') || chunk.includes('rollback')) sent = '';
         }
         if (cut !== undefined && (cut.when === 'before' || from === far)) {
           near.destroy();

@@ -58,6 +58,27 @@ export class TestBrowser {
     throw new Error(`too many redirects: ${trail.join('\n')}`);
   }
 
+  /** A request as a page of this browser sends it, with the cookies of its origin. Redirects are not followed. */
+  async ask(
+    method: string,
+    url: string,
+    options: { headers?: Record<string, string>; body?: unknown } = {},
+  ): Promise<Response> {
+    const { headers = {}, body } = options;
+    const response = await fetch(url, {
+      method,
+      redirect: 'manual',
+      headers: {
+        cookie: this.#cookieHeader(url),
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    this.#keep(url, response.headers.getSetCookie());
+    return response;
+  }
+
   get cookies(): string[] {
     return [...this.#cookies.values()].map(({ name, value }) => `${name}=${value}`);
   }

@@ -31,6 +31,7 @@ export default {
       optional: true,
       default: ',',
       options: delimiterOptions,
+      otherValues: true,
     },
     escapeFormulas: {
       type: 'boolean',

@@ -24,6 +24,7 @@ export default {
       description: 'Character between values; without it, it is recognized',
       optional: true,
       options: delimiterOptions,
+      otherValues: true,
     },
     convertTypes: {
       type: 'boolean',

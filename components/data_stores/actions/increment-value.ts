@@ -1,6 +1,6 @@
 import { ConfigurationError, shown } from '../../configuration-error.ts';
 import type { Step } from '../../step.ts';
-import { keyOf, keyProp, type RecordAction, storeProp } from '../records.ts';
+import { changed, keyOf, keyProp, type RecordAction, storeProp } from '../records.ts';
 
 function numberOf(name: string, value: unknown): number {
   const number = typeof value === 'string' && value.trim() !== '' ? Number(value) : value;
@@ -13,7 +13,7 @@ export default {
   name: 'Increment a number',
   version: '0.0.1',
   description:
-    'Adds an amount to a record that is a number, and returns the new number. A record that does not exist counts as 0, and a time to live ends. Of two runs at the same time one may be lost. Example: key `visits`, amount 1',
+    'Adds an amount to a record that is a number, and returns the new number. A record that does not exist counts as 0, and a time to live ends. Of two runs at the same time none is lost. Example: key `visits`, amount 1',
   type: 'action',
   props: {
     dataStore: storeProp,
@@ -28,9 +28,7 @@ export default {
   },
   async run(this: RecordAction & { amount?: unknown }, { $ }: { $: Step }) {
     const key = keyOf(this.key);
-    const found = (await this.dataStore.get(key)) ?? 0;
-    const sum = numberOf(key, found) + numberOf('amount', this.amount ?? 1);
-    await this.dataStore.set(key, sum);
+    const sum = await changed(this.dataStore.increment(key, numberOf('amount', this.amount ?? 1)));
     $.export('$summary', `${key} is ${sum}`);
     return sum;
   },

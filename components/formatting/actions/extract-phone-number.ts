@@ -21,6 +21,7 @@ export default {
       description: 'How the number is written, or a regular expression without slashes',
       optional: true,
       default: anyNumber,
+      otherValues: true,
       options: [
         { label: 'Any, such as +49 30 901820', value: anyNumber },
         {

@@ -20,6 +20,7 @@ export default {
       label: 'Currency',
       description: 'ISO 4217 code, such as `EUR`',
       options: offered,
+      otherValues: true,
     },
     currencyFormat: {
       type: 'string',
@@ -28,6 +29,7 @@ export default {
         '`¤` is the symbol of the currency, `¤¤` its code and `¤¤¤` its name; `#,##0.00` is the amount',
       optional: true,
       default: '¤#,##0.00',
+      otherValues: true,
       options: [
         { label: '$1,000.00', value: '¤#,##0.00' },
         { label: '$1,000.00 USD', value: '¤#,##0.00 ¤¤' },

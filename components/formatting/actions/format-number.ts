@@ -16,6 +16,7 @@ export default {
       description: 'Mark before the decimals of the input',
       optional: true,
       default: '.',
+      otherValues: true,
       options: [
         { label: 'Comma', value: ',' },
         { label: 'Period', value: '.' },
@@ -25,6 +26,7 @@ export default {
       type: 'string',
       label: 'Output format',
       description: 'The mark between groups, then the mark before decimals',
+      otherValues: true,
       options: [
         { label: '1,234,567.8', value: ',.' },
         { label: '1.234.567,8', value: '.,' },

@@ -25,6 +25,7 @@ export default {
       description: 'Which segment to return: 1 is the second, -1 the last',
       optional: true,
       default: allSegments,
+      otherValues: true,
       options: [
         { label: 'First', value: firstSegment },
         { label: 'Second', value: 1 },

@@ -16,6 +16,7 @@ export default {
       description: 'Mark before the decimals',
       optional: true,
       default: '.',
+      otherValues: true,
       options: [
         { label: 'Comma', value: ',' },
         { label: 'Period', value: '.' },

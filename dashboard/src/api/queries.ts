@@ -1,4 +1,4 @@
-import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query';
+import { keepPreviousData, queryOptions, useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import type {
   Component,
   ComponentSummary,
@@ -84,25 +84,29 @@ export function useSource(id: string) {
 }
 
 export function useComponent(id: string | undefined) {
-  return useQuery({
+  return useQuery({ ...componentQuery(id ?? ''), enabled: id !== undefined });
+}
+
+/** A saved component by key or id. */
+export function componentQuery(id: string) {
+  return queryOptions({
     queryKey: ['component', id],
     queryFn: async ({ signal }) =>
-      (await api<Data<Component>>('GET', `/v1/components/${encodeURIComponent(id ?? '')}`, { signal })).data,
-    enabled: id !== undefined,
+      (await api<Data<Component>>('GET', `/v1/components/${encodeURIComponent(id)}`, { signal })).data,
     staleTime: Number.POSITIVE_INFINITY,
   });
 }
 
 export function useRegistryComponent(key: string | undefined) {
-  return useQuery({
+  return useQuery({ ...registryComponentQuery(key ?? ''), enabled: key !== undefined });
+}
+
+export function registryComponentQuery(key: string) {
+  return queryOptions({
     queryKey: ['registry component', key],
     queryFn: async ({ signal }) =>
-      (
-        await api<Data<Component>>('GET', `/v1/components/registry/${encodeURIComponent(key ?? '')}`, {
-          signal,
-        })
-      ).data,
-    enabled: key !== undefined,
+      (await api<Data<Component>>('GET', `/v1/components/registry/${encodeURIComponent(key)}`, { signal }))
+        .data,
     staleTime: 60_000,
   });
 }

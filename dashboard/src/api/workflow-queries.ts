@@ -4,6 +4,7 @@ import type {
   Page,
   Run,
   RunDetail,
+  SourceQueue,
   TestEvent,
   TestEventSummary,
   Workflow,
@@ -67,12 +68,14 @@ export function useRuns(workflowId: string, state: Run['state'] | '', enabled = 
   });
 }
 
-/** What waits for a workflow with flow control. */
-export function useQueue(workflowId: string) {
+/** What waits for a workflow or source with flow control; of a source also which events did not run. */
+export function useQueue(id: string) {
+  const folder = id.startsWith('dc_') ? 'sources' : 'workflows';
   return useQuery({
-    queryKey: ['queue', workflowId],
+    queryKey: ['queue', id],
     queryFn: async ({ signal }) =>
-      (await api<Data<WorkflowQueue>>('GET', `/v1/workflows/${workflowId}/queue`, { signal })).data,
+      (await api<Data<WorkflowQueue & Partial<SourceQueue>>>('GET', `/v1/${folder}/${id}/queue`, { signal }))
+        .data,
     refetchInterval: 2_000,
   });
 }

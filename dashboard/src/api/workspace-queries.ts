@@ -2,6 +2,8 @@ import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-qu
 import type {
   AccountAuditEntry,
   ApiKey,
+  AuditRecord,
+  ExportAuditQuery,
   Instance,
   Page,
   Processes,
@@ -18,6 +20,8 @@ import { api } from './client.ts';
 import { type Data, ownerPath } from './queries.ts';
 
 const listPageSize = 100;
+/** Records that are shown at once. */
+const auditPageSize = 50;
 
 const nextOf = ({ page_info: { count, end_cursor } }: Page<unknown>) =>
   count < listPageSize ? undefined : end_cursor;
@@ -121,7 +125,56 @@ export function useUsage(ownerId: string) {
   });
 }
 
-export function useAudit(workspaceId: string, filter: { action: string; user_id: string }) {
+/** The owner of the records, and which of them are read. */
+export interface AuditFilter {
+  /** u_… (oneself) or o_…; null: those of the instance, for its admin. */
+  ownerId: string | null;
+  operation: string;
+  objectId: string;
+  userId: string;
+  /** Epoch seconds; undefined: no limit. */
+  from: number | undefined;
+  /** Epoch seconds, exclusive; undefined: no limit. */
+  to: number | undefined;
+}
+
+/** The filter as the parameters of `GET /v1/audit` and of its export. */
+export function auditQuery({
+  ownerId,
+  operation,
+  objectId,
+  userId,
+  from,
+  to,
+}: AuditFilter): ExportAuditQuery {
+  return {
+    ...(ownerId === null ? { instance: true } : ownerId.startsWith('o_') ? { org_id: ownerId } : {}),
+    ...(operation === '' ? {} : { operation }),
+    ...(objectId === '' ? {} : { object_id: objectId }),
+    ...(userId === '' ? {} : { user_id: userId }),
+    ...(from === undefined ? {} : { from }),
+    ...(to === undefined ? {} : { to }),
+  };
+}
+
+/** Records of changes, newest first, a page at a time. */
+export function useChanges(filter: AuditFilter) {
+  return useInfiniteQuery({
+    queryKey: ['changes', filter],
+    queryFn: ({ signal, pageParam }) =>
+      api<Page<AuditRecord>>('GET', '/v1/audit', {
+        signal,
+        query: { ...auditQuery(filter), limit: auditPageSize, after: pageParam },
+      }),
+    initialPageParam: '',
+    getNextPageParam: ({ page_info: { count, end_cursor } }) =>
+      count < auditPageSize ? undefined : end_cursor,
+    placeholderData: keepPreviousData,
+    refetchInterval: ({ state }) => (state.data?.pages.length === 1 ? 10_000 : false),
+  });
+}
+
+export function useAccountUseAudit(workspaceId: string, filter: { action: string; user_id: string }) {
   return useInfiniteQuery({
     queryKey: ['audit', workspaceId, filter],
     queryFn: ({ signal, pageParam }) =>

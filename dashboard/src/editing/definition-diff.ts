@@ -334,6 +334,8 @@ export function triggerText({ type, props, name }: TriggerDraft): string {
         : `timer with cron ${cron}, ${timezone ?? 'UTC'}`;
     case 'email':
       return 'mail to an address of its own';
+    case 'on_failure':
+      return 'failed runs of other workflows';
     case 'source':
       return source_id === undefined
         ? `new source of ${name ?? component ?? 'a component'} ${JSON.stringify(props.configured_props ?? {})}`

@@ -19,7 +19,7 @@ export const stepDollar: readonly Known[] = [
   {
     name: 'respond',
     detail: '({ status, headers, body, immediate })',
-    info: 'Answers the HTTP request that started the run; its trigger needs "a step answers". With immediate the answer leaves before the run ends.',
+    info: 'Answers the HTTP request that started the run; its trigger needs "Custom response". With immediate the answer leaves before the run ends.',
   },
   {
     name: 'flow',

@@ -58,8 +58,11 @@ interface Decision {
 
 /** What a block has decided; undefined: it has not. */
 function decisionOf(node: ShownNode, iteration: string, tries: FindTries): Decision | undefined {
-  const last = tries(node.position, iteration).at(-1);
-  return last?.state === 'succeeded' ? ((last.exports ?? {}) as Decision) : undefined;
+  const all = tries(node.position, iteration);
+  if (all.at(-1)?.state === 'caught') return undefined;
+  // A failed attempt of a block comes after its decision.
+  const decided = all.findLast(({ state }) => state === 'succeeded');
+  return decided === undefined ? undefined : ((decided.exports ?? {}) as Decision);
 }
 
 /** The items of a map; undefined: they are not known yet. */
@@ -111,6 +114,26 @@ function isBlockOver(node: ShownNode, iteration: string, tries: FindTries): bool
       );
     return isTaken(node, part, { iteration, tries }) !== true || isSequenceOver(part.nodes, iteration, tries);
   });
+}
+
+/** How a block stands that has decided, and whose steps have not all ended. Undefined: it has no steps in it, or all have ended. */
+export function unfinishedState(
+  node: ShownNode,
+  iteration: string,
+  tries: FindTries,
+): 'waiting' | 'running' | undefined {
+  const isDecided = decisionOf(node, iteration, tries) !== undefined;
+  if (!isDecided || isBlockOver(node, iteration, tries)) return undefined;
+  const states = node.parts.flatMap((part) => {
+    if (part.kind === 'each')
+      return (itemsOf(node, iteration, tries) ?? []).map((_, index) =>
+        itemState(part.nodes, itemIteration(iteration, index), tries),
+      );
+    return isTaken(node, part, { iteration, tries }) === true
+      ? [itemState(part.nodes, iteration, tries)]
+      : [];
+  });
+  return states.includes('waiting') && !states.includes('running') ? 'waiting' : 'running';
 }
 
 export type ItemState = 'failed' | 'caught' | 'waiting' | 'running' | 'succeeded' | 'not reached';

@@ -4,7 +4,7 @@ import { type BlockKind, ownFields, type StepNode, treeOf } from './blocks.ts';
 import { ruleDraft } from './rule-draft.ts';
 import { newKey, type PartDraft, type StepDraft } from './step-draft.ts';
 
-export type TriggerKind = 'http' | 'timer' | 'email' | 'source';
+export type TriggerKind = 'http' | 'timer' | 'email' | 'source' | 'on_failure';
 
 export interface TriggerDraft {
   key: string;
@@ -116,6 +116,7 @@ function triggerDraftOf(trigger: WorkflowTrigger): TriggerDraft {
             : { cron: trigger.cron, timezone: trigger.timezone },
       };
     case 'email':
+    case 'on_failure':
       return { ...common, props: {} };
     case 'source':
       return { ...common, name: trigger.name, props: { source_id: id } };
@@ -128,6 +129,7 @@ export function newTrigger(type: TriggerKind): TriggerDraft {
     timer: { interval_seconds: 3600 },
     email: {},
     source: {},
+    on_failure: {},
   };
   return { key: newKey(), id: null, type, props: props[type], name: null, isChanged: true };
 }

@@ -6,7 +6,7 @@ import { fetchAudit, useAccountUses } from '~/api/account-queries.ts';
 import { api } from '~/api/client.ts';
 import type { Data } from '~/api/queries.ts';
 import { AppFields, fieldProblem, fieldsOf } from '~/parts/app-fields.tsx';
-import { Confirm } from '~/parts/confirm.tsx';
+import { ConfirmButton } from '~/parts/confirm-button.tsx';
 import { ConnectWindow } from '~/parts/connect-window.tsx';
 import { oneLine, shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
@@ -186,7 +186,6 @@ function Replace({ account, app }: { account: Account; app: App }) {
 }
 
 function Remove({ account }: { account: Account }) {
-  const [open, setOpen] = useState(false);
   const [, navigate] = useLocation();
   const queries = useQueryClient();
   const uses = useAccountUses(account.id);
@@ -211,24 +210,13 @@ function Remove({ account }: { account: Account }) {
       <p className="muted">
         This cannot be undone. The grant of an OAuth account is also revoked at its provider.
       </p>
-      <button
-        type="button"
-        className="button danger"
+      <ConfirmButton
+        name="Delete account"
         disabled={uses.data === undefined}
-        onClick={() => setOpen(true)}
-      >
-        Delete account
-      </button>
-      <Confirm
-        open={open}
-        onClose={() => {
-          setOpen(false);
-          remove.reset();
-        }}
         title="Delete this account?"
         action={isUsed ? 'Delete it all the same' : 'Delete account'}
-        busy={remove.isPending}
-        onConfirm={() => remove.mutate()}
+        change={remove}
+        failure="It was not deleted."
       >
         <p>Its credentials are removed, and this cannot be undone.</p>
         {isUsed ? (
@@ -252,8 +240,7 @@ function Remove({ account }: { account: Account }) {
         ) : (
           <p>Nothing uses it.</p>
         )}
-        {remove.error !== null && <Problem error={remove.error} what="It was not deleted." />}
-      </Confirm>
+      </ConfirmButton>
     </section>
   );
 }

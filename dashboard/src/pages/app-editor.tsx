@@ -65,7 +65,9 @@ export function AppEditor({ slug }: { slug?: string }) {
   return (
     <PageFrame
       title={title}
-      lead={owner.startsWith('o_') && <p className="muted">For everybody in the workspace that is shown.</p>}
+      lead={
+        owner.startsWith('o_') && <p className="muted">For all members of the workspace that is shown.</p>
+      }
     >
       <Editor key={`${from} ${owner}`} first={first} ownerId={owner} slug={slug} />
     </PageFrame>

@@ -4,7 +4,7 @@ import { type Me, useOverview, useSources } from '~/api/queries.ts';
 import { Ago, useNow } from '~/parts/ago.tsx';
 import { Command } from '~/parts/copy.tsx';
 import { Figure } from '~/parts/figure.tsx';
-import { formatDuration, formatNumber } from '~/parts/format.ts';
+import { formatDuration, formatNumber, formatRunTime } from '~/parts/format.ts';
 import { HealthBadge, HealthReason, NextStep } from '~/parts/health.tsx';
 import { Icon } from '~/parts/icon.tsx';
 import { useOwner } from '~/parts/owner.tsx';
@@ -72,6 +72,13 @@ function FirstSteps({ ownerId }: { ownerId: string }) {
         <Command
           text={`curl -X POST ${window.location.origin}/v1/sources/ -H "Authorization: Bearer $KEY" \\\n  -H 'content-type: application/json' -d '{"key": "http-new-requests-payload-only", "name": "inbox"${owner}}'`}
         />
+        <p>
+          A workflow does something with each request, mail, tick of a timer or event, in steps that need no
+          code. <Link href="/workflows/new">Create a workflow</Link>, from one of ten examples if you like.
+        </p>
+        <p>
+          You have workflows on Pipedream? <Link href="/imports">Import them</Link>.
+        </p>
         <ReadMore page="tutorial">Five minutes, from here to a workflow</ReadMore>
       </Empty>
     </div>
@@ -123,7 +130,7 @@ function Figures({ overview }: { overview: Overview }) {
           isBad={age > 60_000}
         >
           {waiting === 0
-            ? 'nothing waits'
+            ? 'nothing is due'
             : `${formatNumber(overview.jobs_waiting.count)} runs, ${formatNumber(overview.deliveries_waiting.count)} deliveries`}
         </Figure>
       </dl>
@@ -196,16 +203,18 @@ function Attention({ overview }: { overview: Overview }) {
 const kindNames = { source: 'Source', workflow: 'Workflow', webhook: 'Webhook', account: 'Account' } as const;
 
 /** Names what was checked: an empty list alone would not show that anything was. */
-function AllWell({ overview: { health } }: { overview: Overview }) {
+function AllWell({ overview }: { overview: Overview }) {
+  const { health } = overview;
   const states = ['healthy', 'untested', 'paused'] as const;
   const counted = states.flatMap((state) => {
     const count = Object.values(health).reduce((sum, kind) => sum + kind[state], 0);
     return count === 0 ? [] : [`${formatNumber(count)} ${state}`];
   });
   if (counted.length === 0) return <p className="muted">There is nothing to look at yet.</p>;
+  const waits = overview.jobs_waiting.count + overview.deliveries_waiting.count > 0;
   return (
     <>
-      <p className="good">Nothing fails, and nothing waits.</p>
+      <p className="good">{waits ? 'Nothing fails.' : 'Nothing fails, and nothing waits.'}</p>
       <p className="muted">Sources, workflows, webhooks and accounts: {counted.join(', ')}.</p>
     </>
   );
@@ -262,7 +271,7 @@ function Quota({ used }: { used: Use | undefined }) {
         name="Run time"
         used={used.daily_compute_time_used}
         quota={used.daily_compute_time_quota}
-        show={(ms) => (ms === 0 ? '0 s' : formatDuration(ms))}
+        show={formatRunTime}
       />
       {used.daily_credits_quota !== undefined && (
         <Bar

@@ -116,6 +116,8 @@ function ProcessTable({
                   </td>
                   <td data-name="Deployments" className="long">
                     <DeploymentsOf process={process} deployments={deployments} />
+                    <TrustDomain of={process} />
+                    <LastBlame of={process} deployments={deployments} />
                   </td>
                   <td data-name="Calls">{formatNumber(process.calls)}</td>
                   <td data-name="Resident memory" className="short">
@@ -146,6 +148,24 @@ function State({ state }: { state: Process['state'] }) {
       <span className={`state ${look}`}>{name}</span>
       {text !== undefined && <p className="hint">{text}</p>}
     </>
+  );
+}
+
+/** The users whose accounts its code uses, beside its owner: only deployments with the same ones share it. */
+function TrustDomain({ of: { trust_domain } }: { of: Process }) {
+  const [, ...others] = trust_domain;
+  if (others.length === 0) return null;
+  return <p className="hint">With accounts of {others.map(visible).join(', ')}</p>;
+}
+
+/** The deployment of its trust domain that ended a shared process last. */
+function LastBlame({ of: { last_blame: blame }, deployments }: { of: Process; deployments: Deployments }) {
+  if (blame === null) return null;
+  return (
+    <p className="hint">
+      Last blamed: <Deployment id={blame.deployment_id} deployments={deployments} />,{' '}
+      <Ago ms={blame.at * 1000} />: <bdi>{oneLine(blame.reason, 300)}</bdi>
+    </p>
   );
 }
 

@@ -1,11 +1,11 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import { useLocation, useSearch } from 'wouter';
+import { Link, useLocation, useSearch } from 'wouter';
 import type { Quota } from '#sdk';
 import { api } from '~/api/client.ts';
 import { type Data, useMe } from '~/api/queries.ts';
 import { useQuota, useUsers } from '~/api/workspace-queries.ts';
-import { formatDuration, formatNumber } from '~/parts/format.ts';
+import { formatNumber, formatRunTime } from '~/parts/format.ts';
 import { Loading } from '~/parts/page.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
@@ -20,7 +20,8 @@ export function InstanceQuotas() {
   return (
     <>
       <p className="muted">
-        The settings MILLRACE_QUOTA_… apply to all owners. Set other numbers for one user or workspace here.
+        The <Link href="/instance?tab=settings">settings</Link> MILLRACE_QUOTA_… apply to all owners. Set
+        other numbers for one user or workspace here.
       </p>
       <form
         className="tools narrow"
@@ -45,6 +46,7 @@ export function InstanceQuotas() {
           Show
         </button>
       </form>
+      {asked === '' && <Owners />}
       {asked !== '' && (owner.isPending || (owner.id !== undefined && quota.isPending)) && <Loading />}
       {asked !== '' && !owner.isPending && owner.id === undefined && (
         <p role="status">
@@ -54,6 +56,45 @@ export function InstanceQuotas() {
       {quota.error !== null && <Problem error={quota.error} onRetry={() => void quota.refetch()} />}
       {quota.data !== undefined && (
         <Change key={quota.data.owner_id} quota={quota.data} name={owner.name ?? quota.data.owner_id} />
+      )}
+    </>
+  );
+}
+
+/** All users, and the workspaces that the admin is in: owners whose names are known. */
+function Owners() {
+  const me = useMe();
+  const users = useUsers('');
+  const rows = [
+    ...(me.data?.orgs ?? []).map(({ id, name }) => ({ id, name, kind: 'workspace' })),
+    ...(users.data?.pages.flatMap(({ data }) => data) ?? []).map(({ id, username, kind }) => ({
+      ...{ id, name: username, kind: kind === 'service' ? 'service account' : 'user' },
+    })),
+  ];
+  return (
+    <>
+      {users.error !== null && <Problem error={users.error} onRetry={() => void users.refetch()} />}
+      {users.isPending && <Loading what="Loading users" />}
+      {rows.length > 0 && (
+        <ul className="choices" aria-label="Users and your workspaces">
+          {rows.map(({ id, name, kind }) => (
+            <li key={id}>
+              <Link href={`/instance?tab=quotas&owner=${encodeURIComponent(id)}`} className="choice-row">
+                <bdi>{visible(shortened(name, 100))}</bdi> <span className="muted">{kind}</span>
+              </Link>
+            </li>
+          ))}
+        </ul>
+      )}
+      {users.hasNextPage && (
+        <button
+          type="button"
+          className="button small"
+          disabled={users.isFetchingNextPage}
+          onClick={() => void users.fetchNextPage()}
+        >
+          Show more users
+        </button>
       )}
     </>
   );
@@ -102,13 +143,25 @@ const quotas = [
   {
     id: 'compute_ms',
     name: 'Run time a day, in hours',
-    show: (ms: number) => (ms === 0 ? '0 s' : formatDuration(ms)),
+    show: formatRunTime,
     problem: (text: string) =>
       /^\d{1,9}(\.\d{1,7})?$/.test(text) ? undefined : 'Expected a number of hours, such as 1.5.',
     inputMode: 'decimal',
   },
   { id: 'credits', name: 'Credits a day', show: formatNumber, ...wholeAmount },
 ] as const satisfies readonly (Amount & { id: keyof Quota['used']; show: (value: number) => string })[];
+
+/** Quotas of what an owner has and does; 0: no limit. They apply whether quotas are enforced or not. */
+const ownerLimits = [
+  { id: 'sources', name: 'Sources', used: 'Now' },
+  { id: 'workflows', name: 'Active workflows', used: 'Now' },
+  { id: 'events', name: 'Events a day', used: 'Today' },
+  { id: 'deliveries', name: 'Deliveries a day', used: 'Today' },
+  { id: 'stored_mb', name: 'Stored events, runs and files, in MB', used: 'Now' },
+  { id: 'streams', name: 'Open streams on each node', used: 'Now, on the node that answers' },
+] as const satisfies readonly { id: keyof Quota['used'] & keyof Quota['own']; name: string; used: string }[];
+
+const ownerAmounts = ownerLimits.map((limit) => ({ ...limit, ...wholeAmount }));
 
 /** Bounds as the API has them. */
 const limits = [
@@ -128,7 +181,7 @@ const limits = [
   },
 ] as const satisfies readonly (Amount & { id: keyof Quota['own']; hint: string })[];
 
-const amounts = [...quotas, ...limits];
+const amounts = [...quotas, ...ownerAmounts, ...limits];
 
 function wholeProblem(text: string, min = 0, max = Number.MAX_SAFE_INTEGER): string | undefined {
   if (wholeNumber.test(text) && Number(text) >= min && Number(text) <= max) return undefined;
@@ -146,6 +199,12 @@ function draftOf({ own }: Quota): Draft {
     compute_ms: text(own.compute_ms === null ? null : own.compute_ms / hourMs),
     credits: text(own.credits),
     enforced: own.enforced === null ? '' : String(own.enforced),
+    sources: text(own.sources),
+    workflows: text(own.workflows),
+    events: text(own.events),
+    deliveries: text(own.deliveries),
+    stored_mb: text(own.stored_mb),
+    streams: text(own.streams),
     processes_max: text(own.processes_max),
     memory_mb_max: text(own.memory_mb_max),
   };
@@ -162,6 +221,12 @@ function Change({ quota, name }: { quota: Quota; name: string }) {
         compute_ms: draft.compute_ms.trim() === '' ? null : Math.round(Number(draft.compute_ms) * hourMs),
         credits: number(draft.credits),
         enforced: draft.enforced === '' ? null : draft.enforced === 'true',
+        sources: number(draft.sources),
+        workflows: number(draft.workflows),
+        events: number(draft.events),
+        deliveries: number(draft.deliveries),
+        stored_mb: number(draft.stored_mb),
+        streams: number(draft.streams),
         processes_max: number(draft.processes_max),
         memory_mb_max: number(draft.memory_mb_max),
       };
@@ -227,6 +292,18 @@ function Change({ quota, name }: { quota: Quota; name: string }) {
           <option value="false">is only reported</option>
         </select>
       </div>
+      <h3 className="form-part">Limits of what it has and does</h3>
+      <p className="muted">
+        0 is no limit. A limit applies as soon as it is set, whether quotas are enforced or not.{' '}
+        <a href="/docs/how-it-works/quotas#limits-of-owners">What happens at each limit</a>
+      </p>
+      {ownerAmounts.map((amount) =>
+        field(
+          amount,
+          `${amount.used}: ${formatNumber(quota.used[amount.id])} of ${quota[amount.id] === 0 ? 'any number' : formatNumber(quota[amount.id])}`,
+          'as the setting says',
+        ),
+      )}
       <h3 className="form-part">Limits of processes</h3>
       <p className="muted">
         A limit applies where it is less than the{' '}

@@ -28,7 +28,7 @@ export function InstanceRunning({ instance }: { instance: Instance }) {
             in this process
           </Figure>
           <Figure name="Jobs that wait" value={formatNumber(waiting)}>
-            due now or later, of everybody
+            due now or later, of all owners
           </Figure>
           <Figure name="Deliveries being sent" value={formatNumber(instance.deliveries_sending)}>
             by this process
@@ -83,6 +83,9 @@ export function InstanceRunning({ instance }: { instance: Instance }) {
           <h2 id="infrastructure">Infrastructure</h2>
           <dl className="props">
             <Fact name="Store">{stores[instance.store]}</Fact>
+            <Fact name="Content of files">
+              <Files bucket={instance.file_bucket} />
+            </Fact>
             <Fact name="Disk of the data folder">
               {disk === null ? 'The system does not say how full it is.' : <Disk disk={disk} />}
             </Fact>
@@ -91,11 +94,19 @@ export function InstanceRunning({ instance }: { instance: Instance }) {
               {instance.sandbox_reason === null ? null : (
                 <div>No kernel level: {visible(instance.sandbox_reason)}</div>
               )}
+              <div className="muted">
+                {instance.cgroups_reason === null
+                  ? 'Each process has a cgroup.'
+                  : `cgroups: not delegated (${visible(instance.cgroups_reason)})`}
+              </div>
+            </Fact>
+            <Fact name="Single sign-on">
+              <SingleSignOn provider={instance.single_sign_on} />
             </Fact>
             <Fact name="User code may connect to">
               <code className="break">{visible(egress)}</code>
             </Fact>
-            <Fact name="Components of everybody">
+            <Fact name="Components of all owners">
               <Link href="/registry?tab=packages">Packages of the registry</Link>
             </Fact>
           </dl>
@@ -127,6 +138,54 @@ export function InstanceRunning({ instance }: { instance: Instance }) {
           </div>
         </section>
       )}
+    </>
+  );
+}
+
+const bucketWords = {
+  unchecked: { look: 'state', word: 'Not checked yet' },
+  ok: { look: 'state good', word: 'Healthy' },
+  failing: { look: 'state bad', word: 'Failing' },
+} as const;
+
+function Files({ bucket }: { bucket: Instance['file_bucket'] }) {
+  if (bucket === null) return <>in the store</>;
+  const { look, word } = bucketWords[bucket.state];
+  return (
+    <>
+      <span className={look}>{word}</span> bucket <code className="break">{visible(bucket.bucket)}</code>
+      {bucket.since !== null && (
+        <>
+          , since <Ago ms={bucket.since * 1000} />
+        </>
+      )}
+      {bucket.reason !== null && <p className="break">{visible(bucket.reason)}</p>}
+    </>
+  );
+}
+
+const providerWords = {
+  unchecked: { look: 'state', word: 'Not checked yet' },
+  reachable: { look: 'state good', word: 'Healthy' },
+  unreachable: { look: 'state bad', word: 'Failing' },
+} as const;
+
+function SingleSignOn({ provider }: { provider: Instance['single_sign_on'] }) {
+  if (provider === null) return <a href="/docs/guides/single-sign-on">not set up</a>;
+  const { look, word } = providerWords[provider.state];
+  return (
+    <>
+      <span className={look}>{word}</span> {visible(provider.name)},{' '}
+      <code className="break">{visible(provider.issuer)}</code>
+      {provider.checked_at !== null && (
+        <>
+          , checked <Ago ms={provider.checked_at * 1000} />
+        </>
+      )}
+      {provider.problem !== null && <p className="break">{visible(provider.problem)}</p>}
+      <p className="muted">
+        Redirect URI: <code className="break">{visible(provider.redirect_uri)}</code>
+      </p>
     </>
   );
 }

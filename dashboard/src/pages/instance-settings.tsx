@@ -3,6 +3,8 @@ import type { Setting } from '#sdk';
 import { Icon } from '~/parts/icon.tsx';
 import { visible } from '~/parts/plain-text.ts';
 
+const originWords = { environment: 'set', file: 'set by a file', default: 'default' } as const;
+
 /** Every setting with its value. They are read at the start of the service, so nothing is changed here. */
 export function InstanceSettings({ settings }: { settings: readonly Setting[] }) {
   const [words, setWords] = useState('');
@@ -10,13 +12,13 @@ export function InstanceSettings({ settings }: { settings: readonly Setting[] })
   const sought = words.trim().toLowerCase();
   const shown = settings.filter(
     ({ env, text, from }) =>
-      (!onlySet || from === 'environment') && `${env} ${text}`.toLowerCase().includes(sought),
+      (!onlySet || from !== 'default') && `${env} ${text}`.toLowerCase().includes(sought),
   );
   return (
     <>
       <p className="muted">
-        Settings are variables of the environment that the service is started with: change them there, and
-        start it again. Keys and passwords are never shown.
+        Settings are variables of the environment that the service is started with, or files that these name:
+        change them there, and start it again. Keys and passwords are never shown.
       </p>
       <div className="tools">
         <div className="search grow">
@@ -43,8 +45,8 @@ export function InstanceSettings({ settings }: { settings: readonly Setting[] })
             <li key={setting.env} className="setting">
               <div className="setting-head">
                 <code className="break">{setting.env}</code>
-                <span className={setting.from === 'environment' ? 'state busy' : 'state off'}>
-                  {setting.from === 'environment' ? 'set' : 'default'}
+                <span className={setting.from === 'default' ? 'state off' : 'state busy'}>
+                  {originWords[setting.from]}
                 </span>
               </div>
               <p className="break">

@@ -1,11 +1,9 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import { Link } from 'wouter';
 import { type CreateUserAnswer, MillraceError } from '#sdk';
 import { api } from '~/api/client.ts';
 import type { Data } from '~/api/queries.ts';
 import { useUsers } from '~/api/workspace-queries.ts';
-import { Ago } from '~/parts/ago.tsx';
 import { formatNumber } from '~/parts/format.ts';
 import { Icon } from '~/parts/icon.tsx';
 import { Loading } from '~/parts/page.tsx';
@@ -14,6 +12,7 @@ import { Problem } from '~/parts/problem.tsx';
 import { SecretOnce } from '~/parts/secret-once.tsx';
 import { useSettled } from '~/parts/use-settled.ts';
 import { VirtualList } from '~/parts/virtual-list.tsx';
+import { UserDetail } from './user-detail.tsx';
 
 /** All users, and a form to add one. */
 export function InstanceUsers() {
@@ -21,6 +20,8 @@ export function InstanceUsers() {
   const users = useUsers(useSettled(words));
   const rows = users.data?.pages.flatMap(({ data }) => data) ?? [];
   const total = users.data?.pages[0]?.page_info.total_count ?? 0;
+  const [chosen, setChosen] = useState<string>();
+  const detail = rows.find(({ id }) => id === chosen);
   return (
     <>
       <Create />
@@ -47,36 +48,36 @@ export function InstanceUsers() {
       {users.isPending && <Loading what="Loading users" />}
       {users.data !== undefined && rows.length === 0 && <p>No user has this name.</p>}
       {rows.length > 0 && (
-        <VirtualList
-          label="Users"
-          rows={rows}
-          total={total}
-          needMore={() => {
-            if (users.hasNextPage && !users.isFetchingNextPage) void users.fetchNextPage();
-          }}
-        >
-          {(user) => (
-            <div className="row still">
-              <span className="row-main">
-                <bdi className="cut row-name">{visible(shortened(user.username, 100))}</bdi>
-                <bdi className="muted cut">
-                  {visible(shortened(user.email, 200))} · {user.id}
-                </bdi>
-              </span>
-              {user.is_admin && <span className="state busy">admin</span>}
-              <span className="muted row-side">
-                since <Ago ms={user.created_at * 1000} />
-              </span>
-              <Link
-                href={`/instance?tab=quotas&owner=${encodeURIComponent(user.id)}`}
-                className="button small"
-                aria-label={`Quotas of ${visible(shortened(user.username, 60))}`}
+        <div className={detail === undefined ? 'split' : 'split two'}>
+          <VirtualList
+            label="Users"
+            rows={rows}
+            total={total}
+            needMore={() => {
+              if (users.hasNextPage && !users.isFetchingNextPage) void users.fetchNextPage();
+            }}
+          >
+            {(user) => (
+              <button
+                type="button"
+                className={user.id === chosen ? 'row chosen' : 'row'}
+                aria-expanded={user.id === chosen}
+                onClick={() => setChosen(user.id === chosen ? undefined : user.id)}
               >
-                Quotas
-              </Link>
-            </div>
-          )}
-        </VirtualList>
+                <span className="row-main">
+                  <bdi className="cut row-name">{visible(shortened(user.username, 100))}</bdi>
+                  <bdi className="muted cut">
+                    {/* The address of a service account is made up. */}
+                    {user.kind === 'service' ? 'service account' : visible(shortened(user.email, 200))}
+                  </bdi>
+                </span>
+                {user.is_admin && <span className="state busy">admin</span>}
+                {user.disabled_at !== null && <span className="state bad">disabled</span>}
+              </button>
+            )}
+          </VirtualList>
+          {detail !== undefined && <UserDetail key={detail.id} user={detail} />}
+        </div>
       )}
     </>
   );
@@ -116,7 +117,7 @@ function Create() {
           title={`The first key of ${visible(shortened(made.username, 100))}`}
         >
           <strong>The key is shown only once.</strong> Send it in a safe way: with it the user signs in at{' '}
-          <code className="break">{origin}</code>, and make keys of their own.
+          <code className="break">{origin}</code>, and makes keys of their own.
         </SecretOnce>
         <p>
           <button

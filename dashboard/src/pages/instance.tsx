@@ -7,6 +7,7 @@ import { InstanceQuotas } from './instance-quotas.tsx';
 import { InstanceRunning } from './instance-running.tsx';
 import { InstanceSettings } from './instance-settings.tsx';
 import { InstanceUsers } from './instance-users.tsx';
+import { InstanceAudit } from './workspace-audit.tsx';
 
 /** What runs here, how it is set up and who uses it: for the admin of the instance. */
 export function InstancePage() {
@@ -30,6 +31,7 @@ export function InstancePage() {
             { id: 'settings', name: 'Settings', content: <Told of="settings" /> },
             { id: 'users', name: 'Users', content: <InstanceUsers /> },
             { id: 'quotas', name: 'Quotas', content: <InstanceQuotas /> },
+            { id: 'audit', name: 'Audit log', content: <InstanceAudit /> },
           ]}
         />
       )}

@@ -216,7 +216,7 @@ function FlowMap({
     onChoose(id);
     setGoTo((before) => ({ id, turn: (before?.turn ?? 0) + 1 }));
   };
-  const ask = (id: string) => {
+  const show = (id: string) => {
     setWords('');
     setFilter(everything);
     onFocus(id);
@@ -235,7 +235,7 @@ function FlowMap({
         grouped={grouped}
         onGrouped={isList ? undefined : setGrouped}
       />
-      {found?.length === 0 && <Elsewhere words={words.trim()} isTruncated={flow.truncated} onAsk={ask} />}
+      {found?.length === 0 && <Elsewhere words={words.trim()} isTruncated={flow.truncated} onShow={show} />}
       {isOld && (
         <p className="note">
           Others are busier now.{' '}
@@ -312,11 +312,11 @@ function listedEdges(edges: readonly Flow['edges'][number][], found: readonly st
 function Elsewhere({
   words,
   isTruncated,
-  onAsk,
+  onShow,
 }: {
   words: string;
   isTruncated: boolean;
-  onAsk: (id: string) => void;
+  onShow: (id: string) => void;
 }) {
   const { ownerId } = useOwner();
   const sources = useSources(ownerId, useSettled(words));
@@ -329,7 +329,7 @@ function Elsewhere({
           {' '}
           Among all sources there {others.length === 1 ? 'is' : 'are'}:{' '}
           {others.map(({ id, name }) => (
-            <button key={id} type="button" className="button small" onClick={() => onAsk(id)}>
+            <button key={id} type="button" className="button small" onClick={() => onShow(id)}>
               <bdi>{visible(shortened(name, 60))}</bdi>
             </button>
           ))}

@@ -9,8 +9,6 @@ import { useWorkflowDraft } from '~/editing/use-workflow-draft.ts';
 import {
   actionStep,
   definitionOf,
-  firstCode,
-  newStep,
   newTrigger,
   type TriggerKind,
   usualSettings,
@@ -114,11 +112,7 @@ function Create({ ownerId }: { ownerId: string }) {
                   if (trigger !== null || action.data !== undefined)
                     editing.change({
                       triggers: trigger === null ? [] : [newTrigger(trigger)],
-                      steps: [
-                        action.data === undefined
-                          ? newStep([], { word: 'code', code: firstCode })
-                          : actionStep([], action.data),
-                      ],
+                      steps: action.data === undefined ? [] : [actionStep([], action.data)],
                     });
                   setHasBegun(true);
                 }}

@@ -6,8 +6,9 @@ import { api } from '~/api/client.ts';
 import { usePackages } from '~/api/registry-queries.ts';
 import { AddingPackage, useAddPackage, useRegistryChanged } from '~/parts/add-package.tsx';
 import { Ago } from '~/parts/ago.tsx';
-import { Confirm } from '~/parts/confirm.tsx';
+import { ConfirmButton } from '~/parts/confirm-button.tsx';
 import { formatNumber } from '~/parts/format.ts';
+import { LeftOutCount, LeftOutFiles } from '~/parts/left-out-files.tsx';
 import { Empty, Loading } from '~/parts/page.tsx';
 import { oneLine, shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
@@ -65,7 +66,8 @@ function AddPackage() {
     >
       <h2>Add a package</h2>
       <p className="muted">
-        Of npm: it is downloaded and read, and nothing in it is run. Its components are there for everybody.
+        Of npm: it is downloaded and read, and nothing in it is run. All users of this instance can use its
+        components.
       </p>
       <div className="tools below">
         <input
@@ -127,11 +129,7 @@ function PackageCard({ one }: { one: RegistryPackage }) {
         <span>
           added <Ago ms={created_at * 1000} />
         </span>
-        {problems.length > 0 && (
-          <span className="state bad">
-            {problems.length} {problems.length === 1 ? 'file' : 'files'} left out
-          </span>
-        )}
+        <LeftOutCount problems={problems} />
       </p>
       {keys.length > 0 && (
         <details>
@@ -155,57 +153,32 @@ function PackageCard({ one }: { one: RegistryPackage }) {
           )}
         </details>
       )}
-      {problems.length > 0 && (
-        <details>
-          <summary>Files that were left out, and why</summary>
-          <ul className="plain-list">
-            {problems.map(({ path, message }) => (
-              <li key={path}>
-                <code>{visible(shortened(path, 300))}</code>
-                <p className="muted">{visible(shortened(message, 500))}</p>
-              </li>
-            ))}
-          </ul>
-        </details>
-      )}
+      <LeftOutFiles problems={problems} />
     </section>
   );
 }
 
 function RemovePackage({ one: { name, version, keys } }: { one: RegistryPackage }) {
-  const [open, setOpen] = useState(false);
   const changed = useRegistryChanged();
   const remove = useMutation({
     mutationFn: () => api<void>('DELETE', '/v1/registry/packages', { query: { name, version } }),
-    onSuccess: () => {
-      setOpen(false);
-      changed();
-    },
+    onSuccess: changed,
   });
   return (
-    <>
-      <button type="button" className="button small danger" onClick={() => setOpen(true)}>
-        Remove
-      </button>
-      <Confirm
-        open={open}
-        onClose={() => {
-          setOpen(false);
-          remove.reset();
-        }}
-        title="Remove this package?"
-        action="Remove package"
-        busy={remove.isPending}
-        onConfirm={() => remove.mutate()}
-      >
-        <p>
-          <bdi>{visible(shortened(name, 300))}</bdi> {visible(version)} leaves the registry with{' '}
-          {formatNumber(keys.length)} {keys.length === 1 ? 'component' : 'components'}; other versions of it
-          stay.
-        </p>
-        <p>Sources and workflows that use them run on. New ones cannot be made of them.</p>
-        {remove.error !== null && <Problem error={remove.error} what="It was not removed." />}
-      </Confirm>
-    </>
+    <ConfirmButton
+      name="Remove"
+      look="button small danger"
+      title="Remove this package?"
+      action="Remove package"
+      change={remove}
+      failure="It was not removed."
+    >
+      <p>
+        <bdi>{visible(shortened(name, 300))}</bdi> {visible(version)} leaves the registry with{' '}
+        {formatNumber(keys.length)} {keys.length === 1 ? 'component' : 'components'}; other versions of it
+        stay.
+      </p>
+      <p>Sources and workflows that use them run on. New ones cannot be made of them.</p>
+    </ConfirmButton>
   );
 }

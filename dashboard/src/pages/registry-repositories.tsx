@@ -6,8 +6,9 @@ import type { Data } from '~/api/queries.ts';
 import { isUpdating, useRepositories } from '~/api/registry-queries.ts';
 import { useRegistryChanged } from '~/parts/add-package.tsx';
 import { Ago } from '~/parts/ago.tsx';
-import { Confirm } from '~/parts/confirm.tsx';
+import { ConfirmButton } from '~/parts/confirm-button.tsx';
 import { formatBytes, formatNumber } from '~/parts/format.ts';
+import { LeftOutCount, LeftOutFiles } from '~/parts/left-out-files.tsx';
 import { Empty, Loading } from '~/parts/page.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
@@ -146,11 +147,7 @@ function RepositoryCard({ one }: { one: RegistryRepository }) {
             last updated <Ago ms={indexed_at * 1000} />
           </span>
         )}
-        {problems.length > 0 && (
-          <span className="state bad">
-            {problems.length} {problems.length === 1 ? 'file' : 'files'} left out
-          </span>
-        )}
+        <LeftOutCount problems={problems} />
       </p>
       {isUpdating(one) && <Loading what={progressText(one)} />}
       {error !== null && (
@@ -161,19 +158,7 @@ function RepositoryCard({ one }: { one: RegistryRepository }) {
       {error !== null && indexed_at !== null && (
         <p className="muted">The versions that the update before it found are still available.</p>
       )}
-      {problems.length > 0 && (
-        <details>
-          <summary>Files that were left out, and why</summary>
-          <ul className="plain-list">
-            {problems.map(({ path, message }) => (
-              <li key={path}>
-                <code>{visible(shortened(path, 300))}</code>
-                <p className="muted">{visible(shortened(message, 500))}</p>
-              </li>
-            ))}
-          </ul>
-        </details>
-      )}
+      <LeftOutFiles problems={problems} />
     </section>
   );
 }
@@ -216,41 +201,28 @@ function UpdateRepository({ one }: { one: RegistryRepository }) {
 }
 
 function RemoveRepository({ one: { id, url, versions } }: { one: RegistryRepository }) {
-  const [open, setOpen] = useState(false);
   const changed = useRegistryChanged();
   const remove = useMutation({
     mutationFn: () => api<void>('DELETE', `/v1/registry/repositories/${id}`),
-    onSuccess: () => {
-      setOpen(false);
-      changed();
-    },
+    onSuccess: changed,
   });
   return (
-    <>
-      <button type="button" className="button small danger" onClick={() => setOpen(true)}>
-        Remove
-      </button>
-      <Confirm
-        open={open}
-        onClose={() => {
-          setOpen(false);
-          remove.reset();
-        }}
-        title="Remove this repository?"
-        action="Remove repository"
-        busy={remove.isPending}
-        onConfirm={() => remove.mutate()}
-      >
-        <p>
-          <bdi>{visible(shortened(url, 300))}</bdi> leaves the registry with {formatNumber(versions)}{' '}
-          {versions === 1 ? 'version' : 'versions'} of components.
-        </p>
-        <p>
-          Sources and workflows that use them continue to run. New ones find only versions that were used
-          before.
-        </p>
-        {remove.error !== null && <Problem error={remove.error} what="The repository was not removed." />}
-      </Confirm>
-    </>
+    <ConfirmButton
+      name="Remove"
+      look="button small danger"
+      title="Remove this repository?"
+      action="Remove repository"
+      change={remove}
+      failure="The repository was not removed."
+    >
+      <p>
+        <bdi>{visible(shortened(url, 300))}</bdi> leaves the registry with {formatNumber(versions)}{' '}
+        {versions === 1 ? 'version' : 'versions'} of components.
+      </p>
+      <p>
+        Sources and workflows that use them continue to run. New ones find only versions that were used
+        before.
+      </p>
+    </ConfirmButton>
   );
 }

@@ -24,7 +24,8 @@ export function Registry() {
       title="Registry"
       lead={
         <p className="muted">
-          Components with a key: for sources, and for steps of workflows. Everybody on this instance has them.
+          Components with a key: for sources, and for steps of workflows. All users of this instance can use
+          them.
         </p>
       }
     >

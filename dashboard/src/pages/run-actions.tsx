@@ -7,6 +7,7 @@ import type { Data } from '~/api/queries.ts';
 import { isOver } from '~/api/workflow-queries.ts';
 import { stepsToRestartFrom } from '~/editing/run-tree.ts';
 import { Confirm } from '~/parts/confirm.tsx';
+import { ConfirmButton } from '~/parts/confirm-button.tsx';
 import { visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
 
@@ -236,7 +237,6 @@ function Action({
   isReady?: boolean;
   children: ReactNode;
 }) {
-  const [open, setOpen] = useState(false);
   const [, navigate] = useLocation();
   const queries = useQueryClient();
   const act = useMutation({
@@ -244,7 +244,6 @@ function Action({
       (await api<Data<Run>>('POST', `/v1/runs/${run.id}/${operation}`, body === undefined ? {} : { body }))
         .data,
     onSuccess: ({ id }) => {
-      setOpen(false);
       void queries.invalidateQueries({ queryKey: ['runs', run.workflow_id] });
       if (id === run.id) void queries.invalidateQueries({ queryKey: ['run', id] });
       else navigate(`/runs/${id}`);
@@ -253,26 +252,15 @@ function Action({
     onError: () => void queries.invalidateQueries({ queryKey: ['run', run.id] }),
   });
   return (
-    <>
-      <button type="button" className={isPrimary ? 'button primary' : 'button'} onClick={() => setOpen(true)}>
-        {name}
-      </button>
-      <Confirm
-        open={open}
-        onClose={() => {
-          setOpen(false);
-          act.reset();
-        }}
-        title={title}
-        action={name}
-        otherwise={operation === 'cancel' ? 'Keep it running' : 'Cancel'}
-        busy={act.isPending}
-        isReady={isReady}
-        onConfirm={() => act.mutate()}
-      >
-        {children}
-        {act.error !== null && <Problem error={act.error} />}
-      </Confirm>
-    </>
+    <ConfirmButton
+      name={name}
+      look={isPrimary ? 'button primary' : 'button'}
+      title={title}
+      otherwise={operation === 'cancel' ? 'Keep it running' : 'Cancel'}
+      isReady={isReady}
+      change={act}
+    >
+      {children}
+    </ConfirmButton>
   );
 }

@@ -14,6 +14,7 @@ import {
   type ShownStep,
   shownSteps,
   triesOf,
+  unfinishedState,
 } from '~/editing/run-tree.ts';
 import { PartHead } from '~/parts/block-parts.tsx';
 import { formatClock, formatDuration } from '~/parts/format.ts';
@@ -112,7 +113,7 @@ function Step({
       <Head
         node={node}
         tries={tries}
-        state={stateOf(node, tries, isNext)}
+        state={stateOf(drawn, { node, iteration, isNext })}
         fromMs={drawn.fromMs}
         toMs={drawn.toMs}
       />
@@ -121,7 +122,7 @@ function Step({
           key={`${one.try} ${one.started_at}`}
           record={one}
           step={node.step.step}
-          name={tries.length === 1 ? undefined : `Try ${index + 1} of ${tries.length}`}
+          name={tries.length === 1 ? undefined : tryName(one, index, tries.length)}
           isAtFault={one === tries.at(-1) && run.error?.namespace === one.namespace && one.state === 'failed'}
         />
       ))}
@@ -278,11 +279,17 @@ function Items({
 
 type PlaceState = RunDetail['state'] | RunStep['state'] | 'disabled' | 'not reached';
 
-function stateOf({ step: { step } }: ShownNode, tries: readonly RunStep[], isNext: boolean): PlaceState {
-  const last = tries.at(-1);
+function stateOf(
+  { run, tries: find }: Drawn,
+  { node, iteration, isNext }: { node: ShownNode; iteration: string; isNext: boolean },
+): PlaceState {
+  const last = find(node.position, iteration).at(-1);
+  // The record of a block ends when it has decided. Until its steps have ended, it is as they are.
+  const unfinished = isOver(run) ? undefined : unfinishedState(node, iteration, find);
+  if (unfinished !== undefined) return run.state === 'waiting' ? 'waiting' : unfinished;
   if (isNext && last?.state !== 'waiting') return 'running';
   if (last !== undefined) return last.state;
-  return step?.disabled === true ? 'disabled' : 'not reached';
+  return node.step.step?.disabled === true ? 'disabled' : 'not reached';
 }
 
 function Head({
@@ -303,6 +310,7 @@ function Head({
 }) {
   const percent = (ms: number) => (ms / (toMs - fromMs)) * 100;
   const worked = tries.reduce((sum, one) => sum + Date.parse(one.ended_at) - Date.parse(one.started_at), 0);
+  const waitsSinceMs = Date.parse(tries.at(-1)?.ended_at ?? '');
   return (
     <header className="run-step-head">
       <span className="facts">
@@ -335,10 +343,25 @@ function Head({
               />
             );
           })}
+          {state === 'waiting' && waitsSinceMs < toMs && (
+            <span
+              className="waits"
+              style={{
+                left: `${percent(waitsSinceMs - fromMs)}%`,
+                width: `${percent(toMs - waitsSinceMs)}%`,
+              }}
+            />
+          )}
         </span>
       )}
     </header>
   );
+}
+
+/** `index`: its place among all tries of the step, in whichever attempt of the blocks around it. */
+function tryName({ attempt }: RunStep, index: number, count: number): string {
+  const name = `Try ${index + 1} of ${count}`;
+  return attempt === '' ? name : `${name}, attempt ${attempt} of the block`;
 }
 
 function Try({

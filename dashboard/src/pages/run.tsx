@@ -16,6 +16,9 @@ import { codeOf } from '~/parts/step-parts.tsx';
 import { RunActions } from './run-actions.tsx';
 import { RunSteps } from './run-steps.tsx';
 
+/** Waits of branches and items that are listed. */
+const waitsShown = 20;
+
 /** One run: why it failed, what each step got, gave and printed, and what can be done. */
 export function RunPage({ id }: { id: string }) {
   const run = useRun(id);
@@ -87,7 +90,22 @@ function Details({ run }: { run: RunDetail }) {
             ? 'It waits for branches: the first of them continues at '
             : `It waits (${visible(run.wait.kind)}) until `}
           {formatClock(Date.parse(run.wait.until))}, <Ago ms={Date.parse(run.wait.until)} />.
+          {run.wait.kind === 'retry' && run.wait_reason !== null && (
+            <bdi> {oneLine(run.wait_reason, 500)}.</bdi>
+          )}
         </p>
+      )}
+      {run.waits.length > 0 && run.wait?.kind !== 'delay' && (
+        <ul className="note" aria-label="Waits">
+          {run.waits.slice(0, waitsShown).map(({ namespace, iteration, kind, until, position }) => (
+            <li key={`${position} ${iteration}`}>
+              {visible(namespace)}
+              {iteration !== '' && ` [${iteration}]`} waits ({visible(kind)}) until{' '}
+              {formatClock(Date.parse(until))}
+            </li>
+          ))}
+          {run.waits.length > waitsShown && <li>and {run.waits.length - waitsShown} more</li>}
+        </ul>
       )}
       {run.reason !== null && (
         <p className="note">
@@ -100,9 +118,9 @@ function Details({ run }: { run: RunDetail }) {
           Waits for its turn: <bdi>{oneLine(run.queue.reason, 500)}</bdi>
         </p>
       )}
-      {typeof run.queue?.warning === 'string' && (
+      {run.flow_warning !== null && (
         <p className="note">
-          Key of flow control: <bdi>{oneLine(run.queue.warning, 500)}</bdi>
+          Key of flow control: <bdi>{oneLine(run.flow_warning, 500)}</bdi>
         </p>
       )}
       {run.error !== null && (

@@ -3,12 +3,17 @@ import { type FormEvent, useEffect, useRef, useState } from 'react';
 import { useLocation, useSearch } from 'wouter';
 import { MillraceError } from '#sdk';
 import { api } from '~/api/client.ts';
+import { goToProvider, useSignInMethods } from '~/api/sign-in-queries.ts';
+import { shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
 import { forgetWork, remember, remembered } from '~/parts/remember.ts';
 import { Brand } from '~/parts/shell.tsx';
 import { ThemeSwitch } from '~/parts/theme.tsx';
 
-/** Sign-in with the API key of a user. It goes to the service once, for a cookie that no script can read, and is not kept here. */
+/**
+ * Sign-in with the provider that the operator set up, or with the API key of a user. The key goes to the service once, for a cookie that no
+ * script can read, and is not kept here.
+ */
 export function SignIn() {
   const [, navigate] = useLocation();
   const next = safeNext(new URLSearchParams(useSearch()).get('next'));
@@ -17,6 +22,9 @@ export function SignIn() {
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState<unknown>();
   const field = useRef<HTMLInputElement>(null);
+  const methods = useSignInMethods().data;
+  const provider = methods?.single_sign_on ?? undefined;
+  const isForAdmins = methods?.api_key === 'instance admins';
   const ended = remembered('signed-in') !== undefined && problem === undefined;
   useEffect(() => {
     document.title = 'Sign in · Millrace';
@@ -51,6 +59,12 @@ export function SignIn() {
         {ended && (
           <p className="note" role="status">
             Your session has ended. Sign in again to continue.
+          </p>
+        )}
+        {provider !== undefined && <ProviderButton provider={provider} returnTo={next} />}
+        {provider !== undefined && (
+          <p className="muted">
+            {isForAdmins ? 'Admins of this instance can also use an API key:' : 'Or use an API key:'}
           </p>
         )}
         <form onSubmit={(event) => void submit(event)}>
@@ -94,6 +108,41 @@ export function SignIn() {
       </div>
       <ThemeSwitch />
     </main>
+  );
+}
+
+function ProviderButton({
+  provider: { name, available },
+  returnTo,
+}: {
+  provider: { name: string; available: boolean };
+  returnTo: string;
+}) {
+  const [busy, setBusy] = useState(false);
+  const [problem, setProblem] = useState<unknown>();
+  const shown = visible(shortened(name, 60));
+  const go = async () => {
+    setBusy(true);
+    setProblem(undefined);
+    try {
+      await goToProvider('/v1/session/single_sign_on', returnTo);
+    } catch (error) {
+      setProblem(error);
+      setBusy(false);
+    }
+  };
+  return (
+    <>
+      {problem !== undefined && <Problem error={problem} />}
+      {problem === undefined && !available && (
+        <p className="note" role="status">
+          {shown} did not answer when it was last asked. Try it, or use an API key.
+        </p>
+      )}
+      <button type="button" className="button primary wide" disabled={busy} onClick={() => void go()}>
+        {busy ? 'One moment …' : `Continue with ${shown}`}
+      </button>
+    </>
   );
 }
 

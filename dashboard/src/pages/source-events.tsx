@@ -9,10 +9,10 @@ import { CopyButton } from '~/parts/copy.tsx';
 import { formatClock, formatNumber } from '~/parts/format.ts';
 import { Icon } from '~/parts/icon.tsx';
 import { JsonView } from '~/parts/json-view.tsx';
-import { type LiveEvents, useLiveEvents } from '~/parts/live-events.ts';
 import { Empty, Loading } from '~/parts/page.tsx';
 import { oneLine } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
+import { type LiveEvents, useLiveEvents } from '~/parts/use-live-events.ts';
 
 const rowPx = 44;
 

@@ -212,7 +212,7 @@ function TimeRange({ onRange }: { onRange: (fromMs: number, untilMs: number) => 
   );
 }
 
-interface ReplayWish {
+interface ReplayRequest {
   channel: string;
   stretches: readonly { start: string; end: string }[];
   to: readonly string[];
@@ -231,7 +231,7 @@ function Begin({
 }: {
   open: boolean;
   source: Source;
-  request: ReplayWish;
+  request: ReplayRequest;
   onClose: () => void;
   onBegun: () => void;
 }) {

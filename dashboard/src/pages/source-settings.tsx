@@ -1,14 +1,17 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import { useLocation } from 'wouter';
-import { type ConfigurableProp, MillraceError, type Source } from '#sdk';
+import type { ConfigurableProp, Source } from '#sdk';
 import { api } from '~/api/client.ts';
-import { type Data, useSubscriptions } from '~/api/queries.ts';
-import { Confirm } from '~/parts/confirm.tsx';
+import type { Data } from '~/api/queries.ts';
+import { ActivityCard } from '~/parts/activity-card.tsx';
+import { DeleteCard } from '~/parts/delete-card.tsx';
 import { End } from '~/parts/delivery-detail.tsx';
+import { EndedSubscriptions } from '~/parts/ended-subscriptions.tsx';
+import { FlowQueue } from '~/parts/flow-queue.tsx';
 import { JsonView } from '~/parts/json-view.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
+import { type FlowChange, SourceFlowControl } from './source-flow-control.tsx';
 
 /** The settings of a source, and the actions that the user may take. */
 export function SourceSettings({
@@ -26,9 +29,11 @@ export function SourceSettings({
         <h2 id="props">Configured props</h2>
         <Props source={source} definitions={definitions ?? []} />
       </section>
+      {source.flow_control !== null && <FlowQueue id={source.id} />}
       {mayWrite ? (
         <>
           <Rename source={source} />
+          <Runs source={source} />
           <Activity source={source} />
           <Remove source={source} />
         </>
@@ -81,7 +86,7 @@ function AccountOf({ value }: { value: unknown }) {
 function useChange(source: Source) {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: async (change: { name?: string; active?: boolean }) =>
+    mutationFn: async (change: FlowChange & { name?: string; active?: boolean }) =>
       (
         await api<Data<Source>>('PUT', `/v1/sources/${source.id}`, {
           // Left out, `active` would mean true.
@@ -130,99 +135,46 @@ function Rename({ source }: { source: Source }) {
   );
 }
 
+function Runs({ source }: { source: Source }) {
+  return <SourceFlowControl source={source} change={useChange(source)} />;
+}
+
 function Activity({ source }: { source: Source }) {
   const change = useChange(source);
   return (
-    <section className="card" aria-labelledby="activity">
-      <h2 id="activity">{source.active ? 'Active' : 'Inactive'}</h2>
-      <p className="muted">
-        {source.active
-          ? 'An inactive source keeps its events, endpoint URL and subscriptions, but does not run: timers stop, and requests to the endpoint are refused.'
-          : 'The source does not run. When you activate it, its timers restart and its endpoint accepts requests.'}
-      </p>
-      {change.error !== null && <Problem error={change.error} />}
-      <button
-        type="button"
-        className="button"
-        disabled={change.isPending}
-        onClick={() => change.mutate({ active: !source.active })}
-      >
-        {change.isPending ? 'One moment …' : source.active ? 'Deactivate' : 'Activate'}
-      </button>
-    </section>
+    <ActivityCard
+      active={source.active}
+      meaning={{
+        active:
+          'An inactive source keeps its events, endpoint URL and subscriptions, but does not run: timers stop, and requests to the endpoint are refused.',
+        inactive:
+          'The source does not run. When you activate it, its timers restart and its endpoint accepts requests.',
+      }}
+      change={change}
+      onChange={(active) => change.mutate({ active })}
+    />
   );
 }
 
 function Remove({ source }: { source: Source }) {
-  const [open, setOpen] = useState(false);
-  const [, navigate] = useLocation();
-  const queries = useQueryClient();
-  const subscriptions = useSubscriptions(open ? source.owner_id : undefined);
-  const linked = subscriptions.data?.filter(
-    ({ emitter_id, listener_id }) => emitter_id === source.id || listener_id === source.id,
-  );
-  const remove = useMutation({
-    mutationFn: (options: { ignoreHookErrors: boolean }) =>
-      api<void>('DELETE', `/v1/sources/${source.id}`, {
-        query: { ignore_hook_errors: options.ignoreHookErrors || undefined },
-      }),
-    onSuccess: () => {
-      navigate('/sources');
-      queries.removeQueries({ queryKey: ['source', source.id] });
-      void queries.invalidateQueries({ queryKey: ['sources'] });
-    },
-  });
-  const isHook = remove.error instanceof MillraceError && remove.error.code === 'hook_failed';
   return (
-    <section className="card" aria-labelledby="remove">
-      <h2 id="remove">Delete</h2>
-      <p className="muted">
-        Deletes the source with its events, endpoint URL and state. This cannot be undone.
-      </p>
-      <button type="button" className="button danger" onClick={() => setOpen(true)}>
-        Delete source
-      </button>
-      <Confirm
-        open={open}
-        onClose={() => {
-          setOpen(false);
-          remove.reset();
-        }}
-        title="Delete this source?"
-        action={isHook ? 'Delete it all the same' : 'Delete source'}
-        busy={remove.isPending}
-        onConfirm={() => remove.mutate({ ignoreHookErrors: isHook })}
-      >
-        <p>
-          <strong>
-            <bdi>{visible(shortened(source.name, 200))}</bdi>
-          </strong>{' '}
-          ends now, and this cannot be undone:
-        </p>
-        <ul>
-          <li>Its events and logs are deleted.</li>
-          <li>
-            Its address, if it has one, is gone for good: senders get 404, and a new source gets another.
-          </li>
-          <li>Its deactivate hook runs, so that what it made at an app is taken back.</li>
-          <li>
-            {linked === undefined
-              ? 'Its subscriptions end.'
-              : linked.length === 0
-                ? 'It has no subscribers.'
-                : `${linked.length} ${linked.length === 1 ? 'subscription ends' : 'subscriptions end'}: ${linked
-                    .slice(0, 5)
-                    .map(({ emitter_id, listener_id }) => `${emitter_id} → ${listener_id}`)
-                    .join(', ')}${linked.length > 5 ? ' …' : ''}.`}
-          </li>
-        </ul>
-        {remove.error !== null && (
-          <Problem
-            error={remove.error}
-            what={isHook ? 'Its deactivate hook failed, so it is still there.' : 'It was not deleted.'}
-          />
-        )}
-      </Confirm>
-    </section>
+    <DeleteCard
+      kind="source"
+      object={source}
+      text="Deletes the source with its events, endpoint URL and state. This cannot be undone."
+      hookFailure="Its deactivate hook failed, so it is still there."
+    >
+      <li>Its events and logs are deleted.</li>
+      <li>Its address, if it has one, is gone for good: senders get 404, and a new source gets another.</li>
+      <li>Its deactivate hook runs, so that what it made at an app is taken back.</li>
+      <li>
+        <EndedSubscriptions
+          id={source.id}
+          ownerId={source.owner_id}
+          none="It has no subscribers."
+          nameOf={({ emitter_id, listener_id }) => `${emitter_id} → ${listener_id}`}
+        />
+      </li>
+    </DeleteCard>
   );
 }

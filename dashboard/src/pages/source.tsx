@@ -62,7 +62,7 @@ function Details({ source }: { source: Source }) {
       {endpoint !== undefined && (
         <section className="card endpoint" aria-label="Endpoint">
           <div>
-            <h2>Its address</h2>
+            <h2>Endpoint URL</h2>
             <p className="muted">Each request to it runs this source. Send one from a terminal:</p>
           </div>
           <Command

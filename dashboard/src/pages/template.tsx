@@ -1,5 +1,4 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { useState } from 'react';
 import { Link, useLocation } from 'wouter';
 import type { StepDefinition, Template } from '#sdk';
 import { api } from '~/api/client.ts';
@@ -8,14 +7,13 @@ import { useTemplate } from '~/api/template-queries.ts';
 import { definitionTree, type StepNode } from '~/editing/blocks.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { BlockParts } from '~/parts/block-parts.tsx';
-import { Confirm } from '~/parts/confirm.tsx';
+import { ConfirmButton } from '~/parts/confirm-button.tsx';
 import { CopyButton } from '~/parts/copy.tsx';
 import { JsonView } from '~/parts/json-view.tsx';
 import { LoadedPage } from '~/parts/loaded-page.tsx';
 import { useOwner } from '~/parts/owner.tsx';
 import { PageFrame } from '~/parts/page.tsx';
 import { visible } from '~/parts/plain-text.ts';
-import { Problem } from '~/parts/problem.tsx';
 import { StepContent, StepMadeOf, sourceOf, triggerWords } from '~/parts/template-parts.tsx';
 import { OwnerName } from './templates.tsx';
 
@@ -115,7 +113,6 @@ function TemplateStep({ node: { step, position, parts } }: { node: StepNode<Step
 }
 
 function TakeOff({ template: { id } }: { template: Template }) {
-  const [open, setOpen] = useState(false);
   const [, navigate] = useLocation();
   const queries = useQueryClient();
   const remove = useMutation({
@@ -130,26 +127,17 @@ function TakeOff({ template: { id } }: { template: Template }) {
     <section className="card" aria-labelledby="remove">
       <h2 id="remove">Take it off the list</h2>
       <p className="muted">Of yours and of the workspaces in which you may. Workflows made of it stay.</p>
-      <button type="button" className="button danger" onClick={() => setOpen(true)}>
-        Take off the list
-      </button>
-      <Confirm
-        open={open}
-        onClose={() => {
-          setOpen(false);
-          remove.reset();
-        }}
+      <ConfirmButton
+        name="Take off the list"
         title="Take this template off the list?"
-        action="Take off the list"
-        busy={remove.isPending}
-        onConfirm={() => remove.mutate()}
+        change={remove}
+        failure="It is still there."
       >
         <p>
           Its id leads nowhere then, unless others made the same template: they keep it. Workflows that were
           made of it stay, and the same template can be made again of the same workflow.
         </p>
-        {remove.error !== null && <Problem error={remove.error} what="It is still there." />}
-      </Confirm>
+      </ConfirmButton>
     </section>
   );
 }

@@ -2,16 +2,14 @@ import { useState } from 'react';
 import type { OwnWorkspace, Usage } from '#sdk';
 import { useUsage } from '~/api/workspace-queries.ts';
 import { DayChart, dayName } from '~/parts/day-chart.tsx';
-import { formatDuration, formatNumber } from '~/parts/format.ts';
+import { formatNumber, formatRunTime } from '~/parts/format.ts';
 import { useOwner } from '~/parts/owner.tsx';
 import { Loading } from '~/parts/page.tsx';
 import { Problem } from '~/parts/problem.tsx';
 
 const ranges = [7, 14, 30] as const;
 
-type Measure = 'invocations' | 'compute_ms' | 'credits';
-
-const showTime = (ms: number) => (ms === 0 ? '0 s' : formatDuration(ms));
+type Measure = 'invocations' | 'compute_ms' | 'credits' | 'events' | 'deliveries';
 
 const measures: readonly { id: Measure; name: string; what: string; show: (value: number) => string }[] = [
   {
@@ -20,11 +18,23 @@ const measures: readonly { id: Measure; name: string; what: string; show: (value
     what: 'Times that code of a source or a workflow was called.',
     show: formatNumber,
   },
-  { id: 'compute_ms', name: 'Run time', what: 'How long that code ran.', show: showTime },
+  { id: 'compute_ms', name: 'Run time', what: 'How long that code ran.', show: formatRunTime },
   {
     id: 'credits',
     name: 'Credits',
     what: 'Started 30 seconds of run time at 256 MB; at least one for a run of a workflow.',
+    show: formatNumber,
+  },
+  {
+    id: 'events',
+    name: 'Events',
+    what: 'Emitted by sources and workflows, log lines and errors apart.',
+    show: formatNumber,
+  },
+  {
+    id: 'deliveries',
+    name: 'Deliveries',
+    what: 'Attempts to deliver events to listeners.',
     show: formatNumber,
   },
 ];
@@ -47,6 +57,8 @@ export function UsageByDay() {
     invocations: quotas.daily_invocations_quota,
     compute_ms: quotas.daily_compute_time_quota,
     credits: quotas.daily_credits_quota,
+    events: undefined,
+    deliveries: undefined,
   };
   return (
     <>
@@ -90,8 +102,7 @@ export function UsageByDay() {
         <UsageTable days={days} />
       </details>
       <p className="muted">
-        Counted for what belongs here, and not for who made it. What is stored, sent and emitted is not part
-        of it.
+        Counted for what belongs here, and not for who made it. What is stored is not part of it.
       </p>
     </>
   );

@@ -3,8 +3,9 @@ import { useState } from 'react';
 import { useLocation } from 'wouter';
 import type { RotateWebhookSecretAnswer, Webhook } from '#sdk';
 import { api } from '~/api/client.ts';
-import { type Data, useSubscriptions } from '~/api/queries.ts';
-import { Confirm } from '~/parts/confirm.tsx';
+import type { Data } from '~/api/queries.ts';
+import { ConfirmButton } from '~/parts/confirm-button.tsx';
+import { EndedSubscriptions } from '~/parts/ended-subscriptions.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
 import { SecretOnce } from '~/parts/secret-once.tsx';
@@ -117,7 +118,6 @@ function Change({ webhook }: { webhook: Webhook }) {
 }
 
 function Secret({ webhook }: { webhook: Webhook }) {
-  const [open, setOpen] = useState(false);
   const [shown, setShown] =
     useState<Pick<RotateWebhookSecretAnswer, 'signing_secret' | 'old_secret_valid_until'>>();
   const queries = useQueryClient();
@@ -128,7 +128,6 @@ function Secret({ webhook }: { webhook: Webhook }) {
     gcTime: 0,
     onSuccess: ({ signing_secret, old_secret_valid_until, ...changed }) => {
       setShown({ signing_secret, old_secret_valid_until });
-      setOpen(false);
       queries.setQueryData(['webhook', webhook.id], changed);
     },
   });
@@ -143,26 +142,18 @@ function Secret({ webhook }: { webhook: Webhook }) {
           It was shown when the webhook was made, and cannot be shown again. A new one is shown once; the one
           before it signs too for 24 hours, so that the receiver has time to change.
         </p>
-        <button type="button" className="button" onClick={() => setOpen(true)}>
-          New secret
-        </button>
-        <Confirm
-          open={open}
-          onClose={() => {
-            setOpen(false);
-            rotate.reset();
-          }}
+        <ConfirmButton
+          name="New secret"
+          look="button"
           title="Give it a new signing secret?"
-          action="New secret"
-          busy={rotate.isPending}
-          onConfirm={() => rotate.mutate()}
+          change={rotate}
+          failure="The secret is still the same."
         >
           <p>
             The present secret ends in 24 hours. If it was itself new less than a day ago, the one before it
             ends at once.
           </p>
-          {rotate.error !== null && <Problem error={rotate.error} what="The secret is still the same." />}
-        </Confirm>
+        </ConfirmButton>
       </section>
     </>
   );
@@ -190,11 +181,8 @@ function Pause({ webhook }: { webhook: Webhook }) {
 }
 
 function Remove({ webhook }: { webhook: Webhook }) {
-  const [open, setOpen] = useState(false);
   const [, navigate] = useLocation();
   const queries = useQueryClient();
-  const subscriptions = useSubscriptions(open ? webhook.owner_id : undefined);
-  const linked = subscriptions.data?.filter(({ listener_id }) => listener_id === webhook.id);
   const remove = useMutation({
     mutationFn: () => api<void>('DELETE', `/v1/webhooks/${webhook.id}`),
     onSuccess: () => {
@@ -210,19 +198,11 @@ function Remove({ webhook }: { webhook: Webhook }) {
       <p className="muted">
         Deletes the webhook with its subscriptions and delivery records. This cannot be undone.
       </p>
-      <button type="button" className="button danger" onClick={() => setOpen(true)}>
-        Delete webhook
-      </button>
-      <Confirm
-        open={open}
-        onClose={() => {
-          setOpen(false);
-          remove.reset();
-        }}
+      <ConfirmButton
+        name="Delete webhook"
         title="Delete this webhook?"
-        action="Delete webhook"
-        busy={remove.isPending}
-        onConfirm={() => remove.mutate()}
+        change={remove}
+        failure="It was not deleted."
       >
         <p>
           <strong>
@@ -234,18 +214,14 @@ function Remove({ webhook }: { webhook: Webhook }) {
           <li>Its queued deliveries are cancelled.</li>
           <li>Its dead letters can no longer be redelivered.</li>
           <li>
-            {linked === undefined
-              ? 'Its subscriptions end.'
-              : linked.length === 0
-                ? 'It has no subscriptions.'
-                : `${linked.length} ${linked.length === 1 ? 'subscription ends' : 'subscriptions end'}: ${linked
-                    .slice(0, 5)
-                    .map(({ emitter_id }) => emitter_id)
-                    .join(', ')}${linked.length > 5 ? ' …' : ''}.`}
+            <EndedSubscriptions
+              id={webhook.id}
+              ownerId={webhook.owner_id}
+              nameOf={({ emitter_id }) => emitter_id}
+            />
           </li>
         </ul>
-        {remove.error !== null && <Problem error={remove.error} what="It was not deleted." />}
-      </Confirm>
+      </ConfirmButton>
     </section>
   );
 }

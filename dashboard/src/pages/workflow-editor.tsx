@@ -3,6 +3,7 @@ import { MillraceError, type Workflow } from '#sdk';
 import { useSubscriptions } from '~/api/queries.ts';
 import { allSteps, stepAt } from '~/editing/block-draft.ts';
 import { compare, comparedDraft, hasChanges } from '~/editing/definition-diff.ts';
+import { heardBy } from '~/editing/heard-subscriptions.ts';
 import type { StepDraft } from '~/editing/step-draft.ts';
 import { useLastRun } from '~/editing/use-known-steps.ts';
 import type { useWorkflowDraft } from '~/editing/use-workflow-draft.ts';
@@ -42,11 +43,7 @@ export function WorkflowEditor({
   const lastRun = useLastRun(workflow?.id);
   const [isTold, setIsTold] = useState(false);
   const subscriptions = useSubscriptions(workflow?.owner_id);
-  // A source that is a trigger has a subscription too.
-  const triggerIds = new Set(workflow?.triggers.map(({ id }) => id));
-  const heard = (subscriptions.data ?? [])
-    .filter(({ listener_id, emitter_id }) => listener_id === workflow?.id && !triggerIds.has(emitter_id))
-    .map(({ emitter_id }) => emitter_id);
+  const heard = heardBy(workflow, subscriptions.data ?? []).map(({ emitter_id }) => emitter_id);
   const changes = compare(comparedDraft(base.draft), comparedDraft(draft));
   const told = placed(refusal, draft);
   return (
@@ -90,6 +87,7 @@ export function WorkflowEditor({
       <EditTriggers
         triggers={draft.triggers}
         heard={heard}
+        stepResponds={allSteps(draft.steps).some(responds)}
         onChange={(triggers) => change({ triggers })}
         ownerId={ownerId}
         problem={told?.trigger}
@@ -127,6 +125,14 @@ export function WorkflowEditor({
         )}
       </div>
     </div>
+  );
+}
+
+/** The step answers a request by the action for it or by code. */
+function responds({ code, component, disabled }: StepDraft): boolean {
+  if (disabled) return false;
+  return (
+    component?.ref.startsWith('http-return-http-response@') === true || code?.includes('$.respond(') === true
   );
 }
 

@@ -3,6 +3,7 @@ import { Link } from 'wouter';
 import type { Workflow, WorkflowStep, WorkflowTrigger } from '#sdk';
 import { useSubscriptions } from '~/api/queries.ts';
 import { type StepNode, treeOf } from '~/editing/blocks.ts';
+import { heardBy } from '~/editing/heard-subscriptions.ts';
 import { BlockParts } from '~/parts/block-parts.tsx';
 import { End, NamedEnd } from '~/parts/delivery-detail.tsx';
 import { formatDuration } from '~/parts/format.ts';
@@ -12,12 +13,7 @@ import { StepCode, StepKind, StepProps } from '~/parts/step-parts.tsx';
 /** The triggers, the steps and the listeners of a workflow, from top to bottom, in the order of a run. */
 export function WorkflowGraph({ workflow }: { workflow: Workflow }) {
   const subscriptions = useSubscriptions(workflow.owner_id);
-  // A source that is a trigger has a subscription too.
-  const heard =
-    subscriptions.data?.filter(
-      ({ listener_id, emitter_id }) =>
-        listener_id === workflow.id && !workflow.triggers.some(({ id }) => id === emitter_id),
-    ) ?? [];
+  const heard = heardBy(workflow, subscriptions.data ?? []);
   const listeners = subscriptions.data?.filter(({ emitter_id }) => emitter_id === workflow.id) ?? [];
   return (
     <ol className="graph" aria-label="Triggers and steps">
@@ -88,6 +84,13 @@ function Trigger({ trigger }: { trigger: WorkflowTrigger }) {
         <>
           <strong>Mail</strong>
           <p className="muted break">to {visible(trigger.email_address)}</p>
+        </>
+      );
+    case 'on_failure':
+      return (
+        <>
+          <strong>Failed runs</strong>
+          <p className="muted">of other workflows</p>
         </>
       );
     case 'timer':

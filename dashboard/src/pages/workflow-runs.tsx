@@ -2,6 +2,7 @@ import { Link, useLocation, useSearch } from 'wouter';
 import type { Run, Workflow } from '#sdk';
 import { isOver, useRuns } from '~/api/workflow-queries.ts';
 import { Ago, useNow } from '~/parts/ago.tsx';
+import { FlowQueue } from '~/parts/flow-queue.tsx';
 import { formatClock, formatDuration, formatNumber } from '~/parts/format.ts';
 import { Empty, Loading } from '~/parts/page.tsx';
 import { oneLine } from '~/parts/plain-text.ts';
@@ -9,7 +10,6 @@ import { Problem } from '~/parts/problem.tsx';
 import { RunState, runStates, stateName, tookMs, triggerName } from '~/parts/run-state.tsx';
 import { VirtualList } from '~/parts/virtual-list.tsx';
 import { BulkRunActions } from './bulk-run-actions.tsx';
-import { WorkflowQueue } from './workflow-queue.tsx';
 
 /** Runs of a workflow, newest first; looked at again every two seconds. */
 export function WorkflowRuns({ workflow }: { workflow: Workflow }) {
@@ -52,7 +52,7 @@ export function WorkflowRuns({ workflow }: { workflow: Workflow }) {
         {state !== '' && <BulkRunActions key={state} workflow={workflow} state={state} total={total} />}
       </div>
       {runs.error !== null && <Problem error={runs.error} what="This is not up to date." />}
-      {workflow.settings?.flow_control != null && <WorkflowQueue workflow={workflow} />}
+      {workflow.settings?.flow_control != null && <FlowQueue id={workflow.id} />}
       {rows.length === 0 ? (
         <NoRuns workflow={workflow} state={state} />
       ) : (
@@ -117,7 +117,10 @@ function RunRow({ run, now, longestMs }: { run: Run; now: number; longestMs: num
       <span className="run-took">
         {ms === undefined ? '—' : formatDuration(ms)}
         <span className="run-bar" aria-hidden="true">
-          <span style={{ width: `${((ms ?? 0) / longestMs) * 100}%` }} />
+          <span
+            className={run.state === 'waiting' ? 'waits' : undefined}
+            style={{ width: `${((ms ?? 0) / longestMs) * 100}%` }}
+          />
         </span>
       </span>
     </Link>
@@ -129,6 +132,7 @@ function whatOf(run: Run): string {
     const where = run.error.namespace === null ? '' : `${run.error.namespace}: `;
     return oneLine(`${where}${run.error.msg === '' ? run.error.code : run.error.msg}`, 200);
   }
-  if (run.wait !== null) return `until ${formatClock(Date.parse(run.wait.until))}`;
-  return oneLine(run.reason ?? run.id, 200);
+  if (run.wait !== null && run.wait.kind !== 'retry')
+    return `until ${formatClock(Date.parse(run.wait.until))}`;
+  return oneLine(run.wait_reason ?? run.reason ?? run.id, 200);
 }

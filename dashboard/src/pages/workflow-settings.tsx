@@ -1,15 +1,13 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { useState } from 'react';
-import { useLocation } from 'wouter';
-import { MillraceError, type WorkflowSettings as SettingsOf, type Workflow } from '#sdk';
+import type { WorkflowSettings as SettingsOf, Workflow } from '#sdk';
 import { api } from '~/api/client.ts';
-import { type Data, useSubscriptions } from '~/api/queries.ts';
-import { Confirm } from '~/parts/confirm.tsx';
+import type { Data } from '~/api/queries.ts';
+import { ActivityCard } from '~/parts/activity-card.tsx';
+import { DeleteCard } from '~/parts/delete-card.tsx';
+import { EndedSubscriptions } from '~/parts/ended-subscriptions.tsx';
 import { flowControlWords } from '~/parts/flow-control-words.ts';
 import { formatDuration, formatNumber } from '~/parts/format.ts';
 import { MakeTemplate } from '~/parts/make-template.tsx';
-import { shortened, visible } from '~/parts/plain-text.ts';
-import { Problem } from '~/parts/problem.tsx';
 
 /** The run settings of a workflow, and the actions that the user may take. */
 export function WorkflowSettings({ workflow, mayWrite }: { workflow: Workflow; mayWrite: boolean }) {
@@ -80,96 +78,35 @@ function Activity({ workflow }: { workflow: Workflow }) {
     },
   });
   return (
-    <section className="card" aria-labelledby="activity">
-      <h2 id="activity">{workflow.active ? 'Active' : 'Inactive'}</h2>
-      <p className="muted">
-        {workflow.active
-          ? 'An inactive workflow keeps its runs, endpoint URLs and subscriptions, but nothing triggers it: timers stop, and requests to its endpoints get 404. Runs under way continue.'
-          : 'Nothing triggers the workflow. When you activate it, its timers restart and its endpoints accept requests.'}
-      </p>
-      {change.error !== null && <Problem error={change.error} />}
-      <button
-        type="button"
-        className="button"
-        disabled={change.isPending}
-        onClick={() => change.mutate(!workflow.active)}
-      >
-        {change.isPending ? 'One moment …' : workflow.active ? 'Deactivate' : 'Activate'}
-      </button>
-    </section>
+    <ActivityCard
+      active={workflow.active}
+      meaning={{
+        active:
+          'An inactive workflow keeps its runs, endpoint URLs and subscriptions, but nothing triggers it: timers stop, and requests to its endpoints get 404. Runs under way continue.',
+        inactive:
+          'Nothing triggers the workflow. When you activate it, its timers restart and its endpoints accept requests.',
+      }}
+      change={change}
+      onChange={(active) => change.mutate(active)}
+    />
   );
 }
 
 function Remove({ workflow }: { workflow: Workflow }) {
-  const [open, setOpen] = useState(false);
-  const [, navigate] = useLocation();
-  const queries = useQueryClient();
-  const subscriptions = useSubscriptions(open ? workflow.owner_id : undefined);
-  const linked = subscriptions.data?.filter(
-    ({ emitter_id, listener_id }) => emitter_id === workflow.id || listener_id === workflow.id,
-  ).length;
-  const remove = useMutation({
-    mutationFn: (options: { ignoreHookErrors: boolean }) =>
-      api<void>('DELETE', `/v1/workflows/${workflow.id}`, {
-        query: { ignore_hook_errors: options.ignoreHookErrors || undefined },
-      }),
-    onSuccess: () => {
-      navigate('/workflows');
-      queries.removeQueries({ queryKey: ['workflow', workflow.id] });
-      void queries.invalidateQueries({ queryKey: ['workflows'] });
-    },
-  });
-  const isHook = remove.error instanceof MillraceError && remove.error.code === 'hook_failed';
   return (
-    <section className="card" aria-labelledby="remove">
-      <h2 id="remove">Delete</h2>
-      <p className="muted">
-        Deletes the workflow with its runs, versions and endpoint URLs. This cannot be undone.
-      </p>
-      <button type="button" className="button danger" onClick={() => setOpen(true)}>
-        Delete workflow
-      </button>
-      <Confirm
-        open={open}
-        onClose={() => {
-          setOpen(false);
-          remove.reset();
-        }}
-        title="Delete this workflow?"
-        action={isHook ? 'Delete it all the same' : 'Delete workflow'}
-        busy={remove.isPending}
-        onConfirm={() => remove.mutate({ ignoreHookErrors: isHook })}
-      >
-        <p>
-          <strong>
-            <bdi>{visible(shortened(workflow.name, 200))}</bdi>
-          </strong>{' '}
-          ends now, and this cannot be undone:
-        </p>
-        <ul>
-          <li>Runs under way are stopped; what their steps have done stays done.</li>
-          <li>All its runs, with what they exported and printed, and all its versions are deleted.</li>
-          <li>Its addresses are gone for good: senders get 404, and a new workflow gets others.</li>
-          <li>Sources that came with it are deleted too, after their deactivate hook; others stay.</li>
-          <li>
-            {linked === undefined
-              ? 'Its subscriptions end.'
-              : linked === 0
-                ? 'It has no subscriptions.'
-                : `${linked} ${linked === 1 ? 'subscription ends' : 'subscriptions end'}.`}
-          </li>
-        </ul>
-        {remove.error !== null && (
-          <Problem
-            error={remove.error}
-            what={
-              isHook
-                ? 'The deactivate hook of a source failed, so all is still there.'
-                : 'It was not deleted.'
-            }
-          />
-        )}
-      </Confirm>
-    </section>
+    <DeleteCard
+      kind="workflow"
+      object={workflow}
+      text="Deletes the workflow with its runs, versions and endpoint URLs. This cannot be undone."
+      hookFailure="The deactivate hook of a source failed, so all is still there."
+    >
+      <li>Runs under way are stopped; what their steps have done stays done.</li>
+      <li>All its runs, with what they exported and printed, and all its versions are deleted.</li>
+      <li>Its addresses are gone for good: senders get 404, and a new workflow gets others.</li>
+      <li>Sources that came with it are deleted too, after their deactivate hook; others stay.</li>
+      <li>
+        <EndedSubscriptions id={workflow.id} ownerId={workflow.owner_id} />
+      </li>
+    </DeleteCard>
   );
 }

@@ -62,6 +62,13 @@ function Details({ workflow }: { workflow: Workflow }) {
       }
     >
       <HealthNote kind="workflow" id={workflow.id} health={workflow.health} />
+      {workflow.warnings.length > 0 && (
+        <ul className="note" aria-label="Warnings">
+          {workflow.warnings.map((warning) => (
+            <li key={warning}>{warning}</li>
+          ))}
+        </ul>
+      )}
       {mayWrite && kept !== undefined && (
         <div className="note edit-row" role="status">
           <span>
@@ -104,7 +111,7 @@ function Address({ trigger, isActive }: { trigger: WorkflowTrigger; isActive: bo
   return (
     <section className="card endpoint" aria-label="Address">
       <div>
-        <h2>{trigger.type === 'http' ? 'Its address' : 'Its mail address'}</h2>
+        <h2>{trigger.type === 'http' ? 'Endpoint URL' : 'Mail address'}</h2>
         <p className="muted">
           {!isActive
             ? 'The workflow is inactive: until it is activated, what comes here is refused.'
@@ -117,6 +124,7 @@ function Address({ trigger, isActive }: { trigger: WorkflowTrigger; isActive: bo
                   : 'Each request to it with the token of this trigger is a run:'}
         </p>
       </div>
+      {trigger.type === 'email' && trigger.warning !== null && <p className="note">{trigger.warning}</p>}
       {trigger.type === 'http' && (
         <Command
           text={`curl -X POST ${text} ${isOpen ? '' : '-H "Authorization: Bearer $TOKEN" '}-H 'content-type: application/json' -d '{"hello": "world"}'`}

@@ -5,12 +5,12 @@ import { useWorkflows } from '~/api/workflow-queries.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { Command } from '~/parts/copy.tsx';
 import { formatNumber } from '~/parts/format.ts';
-import { HealthBadge } from '~/parts/health.tsx';
+import { HealthBadge, isTroubled } from '~/parts/health.tsx';
 import { Icon } from '~/parts/icon.tsx';
 import { ListFilterFields, NoneFits, useListFilter } from '~/parts/list-filter.tsx';
 import { useOwner } from '~/parts/owner.tsx';
 import { Empty, Loading, PageFrame } from '~/parts/page.tsx';
-import { shortened, visible } from '~/parts/plain-text.ts';
+import { oneLine, shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
 import { ReadMore } from '~/parts/read-more.tsx';
 import { RunState } from '~/parts/run-state.tsx';
@@ -36,9 +36,14 @@ export function Workflows() {
       }
       actions={
         mayWrite && (
-          <Link href="/workflows/new" className="button primary">
-            <Icon name="plus" size={16} /> New workflow
-          </Link>
+          <>
+            <Link href="/imports" className="button">
+              Import
+            </Link>
+            <Link href="/workflows/new" className="button primary">
+              <Icon name="plus" size={16} /> New workflow
+            </Link>
+          </>
         )
       }
     >
@@ -73,7 +78,15 @@ function WorkflowRow({ workflow: { id, name, health, last_run } }: { workflow: W
       <HealthBadge health={health} />
       <span className="row-main">
         <bdi className="cut row-name">{visible(shortened(name, 200))}</bdi>
-        <code className="muted cut">{id}</code>
+        <span className="muted cut">
+          <code>{id}</code>
+          {isTroubled(health.state) && health.reason !== null && (
+            <>
+              {' '}
+              · <bdi>{oneLine(health.reason, 200)}</bdi>
+            </>
+          )}
+        </span>
       </span>
       {last_run === null ? (
         <span className="muted row-side">never ran</span>
@@ -114,7 +127,8 @@ function NoWorkflows({ ownerId }: { ownerId: string }) {
       <p>
         A workflow runs steps, one after the other, for each event that triggers it: a request to its
         endpoint, a timer, a mail, or an event of a source. <Link href="/workflows/new">Create one here</Link>
-        , from one of ten examples if you like, or create one with an endpoint from a terminal:
+        , from one of ten examples if you like, <Link href="/imports">import them from Pipedream</Link>, or
+        create one with an endpoint from a terminal:
       </p>
       <Command
         text={`curl -X POST ${window.location.origin}/v1/workflows -H "Authorization: Bearer $KEY" \\\n  -H 'content-type: application/json' -d '${JSON.stringify(body)}'`}

@@ -1,11 +1,13 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
+import { Link } from 'wouter';
 import { type Member, MillraceError, type OwnWorkspace } from '#sdk';
 import { api } from '~/api/client.ts';
 import type { Data } from '~/api/queries.ts';
-import { useMembers } from '~/api/rights.ts';
+import { useIsInstanceAdmin, useMembers } from '~/api/rights.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { Confirm } from '~/parts/confirm.tsx';
+import { ConfirmButton } from '~/parts/confirm-button.tsx';
 import { useOwner } from '~/parts/owner.tsx';
 import { Loading } from '~/parts/page.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
@@ -13,10 +15,11 @@ import { Problem } from '~/parts/problem.tsx';
 
 type Role = Member['role'];
 
-const roles: readonly { role: Role; may: string }[] = [
+/** Roles in a workspace, with what each adds. */
+export const roles: readonly { role: Role; may: string }[] = [
   { role: 'viewer', may: 'reads everything' },
   { role: 'member', may: 'also makes and changes things' },
-  { role: 'admin', may: 'also members, settings and the audit log' },
+  { role: 'admin', may: 'also members, service accounts, settings and the audit' },
 ];
 
 export function WorkspaceMembers({ workspace }: { workspace: OwnWorkspace }) {
@@ -30,7 +33,10 @@ export function WorkspaceMembers({ workspace }: { workspace: OwnWorkspace }) {
     );
   }
   const isAdmin = members.data.some(({ user_id, role }) => user_id === me.id && role === 'admin');
-  const admins = members.data.filter(({ role }) => role === 'admin').length;
+  // A service account does not count: a workspace needs a person.
+  const admins = members.data.filter(({ role, kind }) => role === 'admin' && kind === 'person').length;
+  // Service accounts have a tab of their own; the last admin stays.
+  const isChangeable = ({ role, kind }: Member) => kind === 'person' && !(role === 'admin' && admins === 1);
   return (
     <>
       {members.error !== null && <Problem error={members.error} what="This may not be up to date." />}
@@ -42,7 +48,10 @@ export function WorkspaceMembers({ workspace }: { workspace: OwnWorkspace }) {
                 {visible(shortened(member.username, 100))}
                 {member.user_id === me.id && ' (you)'}
               </bdi>
-              <bdi className="muted cut">{visible(shortened(member.email, 200))}</bdi>
+              <bdi className="muted cut">
+                {/* The address of a service account is made up. */}
+                {member.kind === 'service' ? 'service account' : visible(shortened(member.email, 200))}
+              </bdi>
             </span>
             <span className="muted row-side">
               since <Ago ms={member.created_at * 1000} />
@@ -51,9 +60,9 @@ export function WorkspaceMembers({ workspace }: { workspace: OwnWorkspace }) {
               member={member}
               workspace={workspace}
               isSelf={member.user_id === me.id}
-              mayChange={isAdmin && !(member.role === 'admin' && admins === 1)}
+              mayChange={isAdmin && isChangeable(member)}
             />
-            {(isAdmin || member.user_id === me.id) && !(member.role === 'admin' && admins === 1) && (
+            {(isAdmin || member.user_id === me.id) && isChangeable(member) && (
               <Remove member={member} workspace={workspace} isSelf={member.user_id === me.id} />
             )}
           </li>
@@ -141,12 +150,10 @@ function RoleOf({
 }
 
 function Remove({ member, workspace, isSelf }: { member: Member; workspace: OwnWorkspace; isSelf: boolean }) {
-  const [open, setOpen] = useState(false);
   const queries = useQueryClient();
   const remove = useMutation({
     mutationFn: () => api<void>('DELETE', `/v1/workspaces/${workspace.id}/members/${member.user_id}`),
     onSuccess: async () => {
-      setOpen(false);
       // A user who left sees their own objects again, and nothing of the workspace.
       if (isSelf) await queries.invalidateQueries({ queryKey: ['me'] });
       void queries.invalidateQueries({ queryKey: ['members', workspace.id] });
@@ -155,43 +162,30 @@ function Remove({ member, workspace, isSelf }: { member: Member; workspace: OwnW
   const name = visible(shortened(member.username, 100));
   const what = visible(shortened(workspace.name, 100));
   return (
-    <>
-      <button
-        type="button"
-        className="button small"
-        aria-label={isSelf ? 'Leave the workspace' : `Remove ${name}`}
-        onClick={() => setOpen(true)}
-      >
-        {isSelf ? 'Leave' : 'Remove'}
-      </button>
-      <Confirm
-        open={open}
-        onClose={() => {
-          setOpen(false);
-          remove.reset();
-        }}
-        title={isSelf ? 'Leave the workspace?' : 'Remove this member?'}
-        action={isSelf ? 'Leave' : 'Remove'}
-        busy={remove.isPending}
-        onConfirm={() => remove.mutate()}
-      >
-        <p>
-          <strong>
-            <bdi>{isSelf ? 'You' : name}</bdi>
-          </strong>{' '}
-          no longer {isSelf ? 'see' : 'sees'} anything of <bdi>{what}</bdi>. What {isSelf ? 'you' : 'they'}{' '}
-          made there stays. {isSelf ? 'Your' : 'Their'} personal accounts are taken out of its sources and
-          workflows, which fail until they are given another; accounts connected for the workspace stay.
-        </p>
-        {remove.error !== null && <Problem error={remove.error} what="Nothing was changed." />}
-      </Confirm>
-    </>
+    <ConfirmButton
+      name={isSelf ? 'Leave' : 'Remove'}
+      label={isSelf ? 'Leave the workspace' : `Remove ${name}`}
+      look="button small"
+      title={isSelf ? 'Leave the workspace?' : 'Remove this member?'}
+      change={remove}
+      failure="Nothing was changed."
+    >
+      <p>
+        <strong>
+          <bdi>{isSelf ? 'You' : name}</bdi>
+        </strong>{' '}
+        no longer {isSelf ? 'see' : 'sees'} anything of <bdi>{what}</bdi>. What {isSelf ? 'you' : 'they'} made
+        there stays. {isSelf ? 'Your' : 'Their'} personal accounts are taken out of its sources and workflows,
+        which fail until they are given another; accounts connected for the workspace stay.
+      </p>
+    </ConfirmButton>
   );
 }
 
 function Add({ workspaceId, members }: { workspaceId: string; members: readonly Member[] }) {
   const [who, setWho] = useState('');
   const [role, setRole] = useState<Role>('member');
+  const isInstanceAdmin = useIsInstanceAdmin();
   const put = usePutMember(workspaceId);
   // Until it is changed again.
   const added = members.find(
@@ -216,7 +210,14 @@ function Add({ workspaceId, members }: { workspaceId: string; members: readonly 
         <label className="label" htmlFor="who">
           E-mail address or user id
         </label>
-        <p className="hint">The person must already be a user of this service.</p>
+        <p className="hint">
+          A user of this service.{' '}
+          {isInstanceAdmin && (
+            <>
+              Create new users under <Link href="/instance?tab=users">Instance, Users</Link> first.
+            </>
+          )}
+        </p>
         <input
           id="who"
           className="input"
@@ -232,7 +233,15 @@ function Add({ workspaceId, members }: { workspaceId: string; members: readonly 
         />
         {isUnknown && (
           <p id="who-problem" className="field-problem" role="alert">
-            There is no such user. The admin of this instance makes users, under Instance.
+            There is no such user.{' '}
+            {isInstanceAdmin ? (
+              <>
+                Create the user under <Link href="/instance?tab=users">Instance, Users</Link>, then add them
+                here.
+              </>
+            ) : (
+              'Ask the admin of this instance to create the user, under Instance, Users.'
+            )}
           </p>
         )}
       </div>

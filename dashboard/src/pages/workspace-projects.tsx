@@ -7,7 +7,7 @@ import type { Data } from '~/api/queries.ts';
 import { useMayWrite } from '~/api/rights.ts';
 import { useProjects, useWorkflowsOfProject } from '~/api/workspace-queries.ts';
 import { Ago } from '~/parts/ago.tsx';
-import { Confirm } from '~/parts/confirm.tsx';
+import { ConfirmButton } from '~/parts/confirm-button.tsx';
 import { CopyButton } from '~/parts/copy.tsx';
 import { formatNumber } from '~/parts/format.ts';
 import { Empty, Loading } from '~/parts/page.tsx';
@@ -136,32 +136,20 @@ function Rename({ project }: { project: Project }) {
 }
 
 function Remove({ project, isEmpty }: { project: Project; isEmpty: boolean }) {
-  const [open, setOpen] = useState(false);
   const queries = useQueryClient();
   const remove = useMutation({
     mutationFn: () => api<void>('DELETE', `/v1/projects/${project.id}`),
-    onSuccess: () => {
-      setOpen(false);
-      void queries.invalidateQueries({ queryKey: ['projects', project.org_id] });
-    },
+    onSuccess: () => void queries.invalidateQueries({ queryKey: ['projects', project.org_id] }),
   });
   if (!isEmpty)
     return <p className="muted">Only an empty project can be deleted: delete its workflows first.</p>;
   return (
     <div>
-      <button type="button" className="button danger" onClick={() => setOpen(true)}>
-        Delete project
-      </button>
-      <Confirm
-        open={open}
-        onClose={() => {
-          setOpen(false);
-          remove.reset();
-        }}
+      <ConfirmButton
+        name="Delete project"
         title="Delete this project?"
-        action="Delete project"
-        busy={remove.isPending}
-        onConfirm={() => remove.mutate()}
+        change={remove}
+        failure="It is still there."
       >
         <p>
           <strong>
@@ -169,8 +157,7 @@ function Remove({ project, isEmpty }: { project: Project; isEmpty: boolean }) {
           </strong>{' '}
           has no workflows. Its id, which scripts may name, is not given again.
         </p>
-        {remove.error !== null && <Problem error={remove.error} what="It is still there." />}
-      </Confirm>
+      </ConfirmButton>
     </div>
   );
 }

@@ -3,8 +3,10 @@ import { useState } from 'react';
 import type { Workspace } from '#sdk';
 import { api } from '~/api/client.ts';
 import type { Data } from '~/api/queries.ts';
+import { DeleteOwner } from '~/parts/delete-owner.tsx';
 import { Loading } from '~/parts/page.tsx';
 import { Problem } from '~/parts/problem.tsx';
+import { WorkspaceRetentionForm } from './workspace-retention.tsx';
 
 /** Name and address of a workspace, for its admins. */
 export function WorkspaceSettings({ workspaceId }: { workspaceId: string }) {
@@ -20,7 +22,34 @@ export function WorkspaceSettings({ workspaceId }: { workspaceId: string }) {
       <Problem error={workspace.error} onRetry={() => void workspace.refetch()} />
     );
   }
-  return <Change workspace={workspace.data} />;
+  return (
+    <>
+      <Change workspace={workspace.data} />
+      <WorkspaceRetentionForm workspaceId={workspaceId} />
+      <DangerZone workspace={workspace.data} />
+    </>
+  );
+}
+
+function DangerZone({ workspace }: { workspace: Workspace }) {
+  return (
+    <section className="card" aria-labelledby="danger">
+      <h2 id="danger">Danger zone</h2>
+      <p className="muted">
+        Access, endpoints, timers and runs end at once, and all data is removed.{' '}
+        <a href="/docs/guides/retention#delete-a-workspace">What goes, and when</a>
+      </p>
+      <DeleteOwner
+        what="workspace"
+        path={`/v1/workspaces/${workspace.id}`}
+        field="orgname"
+        name={workspace.orgname}
+        text="Everything in this workspace is removed, for all its members."
+        // Everything that is remembered may be of the workspace.
+        onDeleted={() => window.location.assign('/')}
+      />
+    </section>
+  );
 }
 
 function Change({ workspace }: { workspace: Workspace }) {

@@ -11,7 +11,7 @@ import {
   variableQuery,
 } from '~/api/workspace-queries.ts';
 import { Ago } from '~/parts/ago.tsx';
-import { Confirm } from '~/parts/confirm.tsx';
+import { ConfirmButton } from '~/parts/confirm-button.tsx';
 import { Command } from '~/parts/copy.tsx';
 import { Empty, Loading } from '~/parts/page.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
@@ -306,38 +306,25 @@ function Create({ scope }: { scope: VariableScope }) {
 }
 
 function Remove({ name, scope }: { name: string; scope: VariableScope }) {
-  const [open, setOpen] = useState(false);
   const changed = useChanged(scope);
   const remove = useMutation({
     mutationFn: () =>
       api<void>('DELETE', `/v1/variables/${encodeURIComponent(name)}`, { query: variableQuery(scope) }),
-    onSuccess: () => {
-      setOpen(false);
-      changed();
-    },
+    onSuccess: changed,
   });
   return (
     <div>
-      <button type="button" className="button danger" onClick={() => setOpen(true)}>
-        Delete variable
-      </button>
-      <Confirm
-        open={open}
-        onClose={() => {
-          setOpen(false);
-          remove.reset();
-        }}
+      <ConfirmButton
+        name="Delete variable"
         title="Delete this variable?"
-        action="Delete variable"
-        busy={remove.isPending}
-        onConfirm={() => remove.mutate()}
+        change={remove}
+        failure="It was not deleted."
       >
         <p>
           <strong className="mono">{name}</strong> is not set from the next run on. Steps whose required props
           name it fail.
         </p>
-        {remove.error !== null && <Problem error={remove.error} what="It was not deleted." />}
-      </Confirm>
+      </ConfirmButton>
     </div>
   );
 }

@@ -5,8 +5,10 @@ import { useOwner } from '~/parts/owner.tsx';
 import { Loading, PageFrame } from '~/parts/page.tsx';
 import { type PageTab, PageTabs } from '~/parts/page-tabs.tsx';
 import { ApiKeys } from './api-keys.tsx';
+import { ServiceAccounts } from './service-accounts.tsx';
+import { SignInTab } from './sign-in-methods.tsx';
 import { UsageByDay } from './usage-by-day.tsx';
-import { WorkspaceAudit } from './workspace-audit.tsx';
+import { OwnAudit, WorkspaceAudit } from './workspace-audit.tsx';
 import { WorkspaceMembers } from './workspace-members.tsx';
 import { WorkspaceProjects } from './workspace-projects.tsx';
 import { WorkspaceSettings } from './workspace-settings.tsx';
@@ -19,6 +21,7 @@ export function WorkspacePage() {
   const role = useRole(ownerId);
   const workspace = me.orgs?.find(({ id }) => id === ownerId);
   const keys: PageTab = { id: 'keys', name: 'Your API keys', content: <ApiKeys /> };
+  const signIn: PageTab = { id: 'sign-in', name: 'Sign-in', content: <SignInTab /> };
   const usage: PageTab = { id: 'usage', name: 'Usage', content: <UsageByDay key={ownerId} /> };
   const variables: PageTab = {
     id: 'variables',
@@ -27,13 +30,23 @@ export function WorkspacePage() {
   };
   const tabs: PageTab[] =
     workspace === undefined
-      ? [keys, variables, usage]
+      ? [keys, signIn, variables, usage, { id: 'audit', name: 'Audit log', content: <OwnAudit /> }]
       : [
           {
             id: 'members',
             name: 'Members',
             content: <WorkspaceMembers key={ownerId} workspace={workspace} />,
           },
+          // Service accounts, the audit and the settings are answered to its admins only.
+          ...(role === 'admin'
+            ? [
+                {
+                  id: 'service-accounts',
+                  name: 'Service accounts',
+                  content: <ServiceAccounts key={ownerId} workspaceId={ownerId} />,
+                },
+              ]
+            : []),
           {
             id: 'projects',
             name: 'Projects',
@@ -42,7 +55,7 @@ export function WorkspacePage() {
           variables,
           usage,
           keys,
-          // Both are answered to its admins only.
+          signIn,
           ...(role === 'admin'
             ? [
                 {

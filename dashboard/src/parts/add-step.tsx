@@ -6,8 +6,9 @@ import { actionStep, firstCode, newStep } from '~/editing/workflow-draft.ts';
 import { ComponentPicker } from './component-picker.tsx';
 import { Icon } from './icon.tsx';
 import { shortened, visible } from './plain-text.ts';
+import { useInView } from './use-in-view.ts';
 
-/** Adds a step to the end of a list: code, a component or a block. */
+/** Adds a step to the end of a list: a component, a block or code. */
 export function AddStep({
   taken,
   place,
@@ -57,13 +58,6 @@ export function AddStep({
       <button
         type="button"
         className={size}
-        onClick={() => add(newStep(taken, { word: 'code', code: firstCode }))}
-      >
-        <Icon name="plus" size={16} /> Add a step of code{to}
-      </button>
-      <button
-        type="button"
-        className={size}
         // biome-ignore lint/a11y/noAutofocus: the choice that had the focus is gone.
         autoFocus={returned === 'component'}
         onClick={() => setChoosing('component')}
@@ -79,13 +73,21 @@ export function AddStep({
       >
         <Icon name="plus" size={16} /> Add a block{to}
       </button>
+      <button
+        type="button"
+        className={size}
+        onClick={() => add(newStep(taken, { word: 'code', code: firstCode }))}
+      >
+        <Icon name="plus" size={16} /> Add a step of code{to}
+      </button>
     </div>
   );
 }
 
 function BlockChoice({ onChosen, onCancel }: { onChosen: (kind: BlockKind) => void; onCancel: () => void }) {
+  const section = useInView<HTMLElement>();
   return (
-    <section className="card edit-body" aria-label="Choose a block">
+    <section className="card edit-body" aria-label="Choose a block" ref={section}>
       <ul className="choices begin">
         {blockKinds.map((kind, index) => (
           <li key={kind}>

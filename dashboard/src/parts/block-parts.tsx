@@ -4,7 +4,7 @@ import { ruleText, valueText } from '~/editing/rule-draft.ts';
 import { shortened, visible } from './plain-text.ts';
 
 /** When a branch is taken, in words; empty for a part that is no branch. */
-export function decidesBy(blockKind: unknown, part: Part): string {
+function decidesBy(blockKind: unknown, part: Part): string {
   if (part.kind !== 'branch') return '';
   if (part.if !== undefined) return `if ${ruleText(part.if)}`;
   if (part.case !== undefined) return `case ${valueText(part.case)}`;

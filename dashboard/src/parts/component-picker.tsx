@@ -1,15 +1,23 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link } from 'wouter';
 import type { Component } from '#sdk';
-import { useComponent, useRegistryComponent, useRegistrySearch } from '~/api/queries.ts';
+import { componentQuery, registryComponentQuery, useRegistrySearch } from '~/api/queries.ts';
 import { plainWords } from './marks.ts';
 import { MissingApps } from './missing-apps.tsx';
 import { Loading } from './page.tsx';
 import { shortened, visible } from './plain-text.ts';
 import { Problem } from './problem.tsx';
+import { useInView } from './use-in-view.ts';
 import { useSettled } from './use-settled.ts';
 
-/** A component of the registry by search. It is built when it is chosen; only then its props are known. */
+interface Choice {
+  /** The key of a component of the registry, or what may name a saved one. */
+  name: string;
+  isSaved: boolean;
+}
+
+/** A component of the registry by search. It is built when it is chosen; only then its props are known, and it is used. */
 export function ComponentPicker({
   type,
   onChosen,
@@ -20,17 +28,25 @@ export function ComponentPicker({
   onCancel: () => void;
 }) {
   const [words, setWords] = useState('');
-  const [key, setKey] = useState<string>();
+  const queries = useQueryClient();
   const settled = useSettled(words.trim());
   const found = useRegistrySearch(settled, type);
-  const [saved, setSaved] = useState<string>();
-  const ofRegistry = useRegistryComponent(key);
-  const ofOwner = useComponent(saved);
-  const isSaved = saved !== undefined;
-  const chosen = isSaved ? ofOwner : ofRegistry;
-  const component = isSaved || chosen.data?.key === key ? chosen.data : undefined;
+  const choice = useMutation({
+    mutationFn: async ({ name, isSaved }: Choice) => {
+      const component = isSaved
+        ? await queries.fetchQuery(componentQuery(name))
+        : await queries.fetchQuery(registryComponentQuery(name));
+      if (component.type === type) return component;
+      throw new Error(
+        `This component is of type ${visible(component.type)}, and one of type ${type} is needed.`,
+      );
+    },
+  });
+  // Only what was chosen last is used, and nothing once the picker is gone.
+  const choose = (chosen: Choice) => choice.mutate(chosen, { onSuccess: onChosen });
+  const picker = useInView<HTMLDivElement>(found.data !== undefined);
   return (
-    <div className="edit-body">
+    <div className="edit-body" ref={picker}>
       <input
         className="input"
         type="search"
@@ -43,28 +59,13 @@ export function ComponentPicker({
       />
       {found.error !== null && <Problem error={found.error} onRetry={() => void found.refetch()} />}
       {found.isPending && <Loading />}
-      {(isSaved || key !== undefined) && chosen.isPending && <Loading what="Building the component" />}
-      {chosen.error !== null && (
+      {choice.isPending && <Loading what="Building the component" />}
+      {choice.error !== null && choice.variables !== undefined && (
         <Problem
-          error={chosen.error}
+          error={choice.error}
           what="This component cannot be used."
-          onRetry={() => void chosen.refetch()}
+          onRetry={() => choose(choice.variables)}
         />
-      )}
-      {component !== undefined && component.type !== type && (
-        <Problem
-          error={`This component is of type ${visible(component.type)}, and one of type ${type} is needed.`}
-        />
-      )}
-      {component !== undefined && component.type === type && (
-        <div className="edit-row">
-          <strong>
-            <bdi>{visible(shortened(component.name, 100))}</bdi>
-          </strong>
-          <button type="button" className="button primary" onClick={() => onChosen(component)}>
-            Use version {visible(component.version)}
-          </button>
-        </div>
       )}
       <ul className="choices">
         {found.data?.data.map(({ key: one, name, description, app, app_details }) => (
@@ -72,11 +73,8 @@ export function ComponentPicker({
             <button
               type="button"
               className="choice-row as-button"
-              aria-pressed={one === key}
-              onClick={() => {
-                setSaved(undefined);
-                setKey(one);
-              }}
+              aria-pressed={choice.variables?.isSaved === false && one === choice.variables.name}
+              onClick={() => choose({ name: one, isSaved: false })}
             >
               <strong>
                 <bdi>{visible(shortened(name, 100))}</bdi>
@@ -89,7 +87,7 @@ export function ComponentPicker({
         ))}
       </ul>
       <MissingApps words={settled} type={type} />
-      {found.data?.data.length === 0 && component === undefined && (
+      {found.data?.data.length === 0 && (
         <p className="muted">
           Nothing in the registry fits. More come with packages: see{' '}
           <Link href="/registry">the registry</Link>.
@@ -97,7 +95,11 @@ export function ComponentPicker({
       )}
       <div className="edit-row">
         {words.trim() !== '' && (
-          <button type="button" className="button small" onClick={() => setSaved(words.trim())}>
+          <button
+            type="button"
+            className="button small"
+            onClick={() => choose({ name: words.trim(), isSaved: true })}
+          >
             Look for a saved component with this key or id
           </button>
         )}

@@ -1,7 +1,7 @@
 import { type ReactNode, useId, useLayoutEffect, useRef } from 'react';
 import { createPortal } from 'react-dom';
 
-/** Asks before something that cannot be undone. Says what would happen; stays open while it happens, and when it failed. */
+/** Asks before something that cannot be undone or has many effects. Says what would happen; stays open while it happens, and when it failed. */
 export function Confirm({ open, ...question }: QuestionProps & { open: boolean }) {
   return open ? createPortal(<Question {...question} />, document.body) : null;
 }
@@ -11,11 +11,13 @@ interface QuestionProps {
   title: string;
   /** On the button, such as "Delete source". */
   action: string;
+  /** Class of the button with the action; red where it removes something. */
+  look?: string;
   /** On the button that leaves all as it is, where “Cancel” could mean something else. */
-  otherwise?: string;
+  otherwise?: string | undefined;
   busy: boolean;
   /** False: it cannot be confirmed as it is. */
-  isReady?: boolean;
+  isReady?: boolean | undefined;
   onConfirm: () => void;
   children: ReactNode;
 }
@@ -25,6 +27,7 @@ function Question({
   onClose,
   title,
   action,
+  look = 'button danger',
   otherwise = 'Cancel',
   busy,
   isReady = true,
@@ -62,7 +65,7 @@ function Question({
         <button type="button" className="button" onClick={onClose} disabled={busy}>
           {otherwise}
         </button>
-        <button type="button" className="button danger" onClick={onConfirm} disabled={busy || !isReady}>
+        <button type="button" className={look} onClick={onConfirm} disabled={busy || !isReady}>
           {busy ? 'One moment …' : action}
         </button>
       </div>

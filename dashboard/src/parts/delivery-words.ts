@@ -24,11 +24,13 @@ const deliveryReasons: Readonly<Record<DeliveryReason, string>> = {
   webhook_disabled: 'the webhook is disabled',
   backlog_full: 'too much waited for this receiver',
   too_many_hops: 'it came through ten sources and workflows: most likely a loop',
+  failure_loop: 'the workflow handled a failure that led to this one',
   queue_full: 'the queue of the workflow was full',
   listener_inactive: 'the receiver was not active',
   listener_removed: 'the receiver was removed',
   subscription_removed: 'the subscription ended',
   replay_cancelled: 'the replay was cancelled',
+  quota_exceeded: 'the deliveries of this day are used up: it is sent when the day turns, at 00:00 UTC',
   held_too_long: 'it was held for 30 days',
 };
 

@@ -7,13 +7,13 @@ import { withoutPlace } from '~/editing/code-problem.ts';
 import type { Rule } from '~/editing/rule-draft.ts';
 import type { BlockDraft, PartDraft, StepDraft } from '~/editing/step-draft.ts';
 import type { StepProblem } from '~/editing/step-problem.ts';
-
 import { EditRule } from './edit-rule.tsx';
-import { NumberInput } from './edit-tries.tsx';
+import { Field, FieldProblem, fieldAttributes } from './field.tsx';
+import { NumberInput } from './number-input.tsx';
 import { shortened, visible } from './plain-text.ts';
 import { ReadMore } from './read-more.tsx';
 import { useExpressionPaths } from './use-expression-paths.ts';
-import { FieldProblem, ValueInput } from './value-input.tsx';
+import { ValueInput } from './value-input.tsx';
 
 const concurrencyMax = 100;
 
@@ -78,8 +78,8 @@ export function EditBlock({
             max={concurrencyMax}
             value={fields.concurrency as number | undefined}
             onChange={(next) => set('concurrency', next)}
+            problem={at('concurrency')}
           />
-          <FieldProblem id={`${key}-concurrency`} text={at('concurrency')} />
         </>
       )}
       {kind === 'filter' && (
@@ -181,16 +181,11 @@ function Choice({
   problem,
 }: FieldOf<string> & { name: string; choices: Readonly<Record<string, string>> }) {
   return (
-    <div className="field">
-      <label className="label" htmlFor={id}>
-        {name}
-      </label>
+    <Field id={id} name={name} problem={problem}>
       <select
-        id={id}
+        {...fieldAttributes({ id, problem })}
         className="select"
         value={value}
-        aria-invalid={problem !== undefined || undefined}
-        aria-describedby={problem === undefined ? undefined : `${id}-problem`}
         onChange={({ target }) => onChange(target.value)}
       >
         {Object.entries(choices).map(([one, text]) => (
@@ -199,30 +194,26 @@ function Choice({
           </option>
         ))}
       </select>
-      <FieldProblem id={id} text={problem} />
-    </div>
+    </Field>
   );
 }
 
 function ReasonField({ id, value, onChange, problem }: FieldOf<string | undefined>) {
+  const name = (
+    <>
+      Reason <span className="muted">(optional)</span>
+    </>
+  );
+  const hint = 'Shown with the run that ends here';
   return (
-    <div className="field">
-      <label className="label" htmlFor={id}>
-        Reason <span className="muted">(optional)</span>
-      </label>
-      <p className="hint" id={`${id}-hint`}>
-        Shown with the run that ends here
-      </p>
+    <Field id={id} name={name} hint={hint} problem={problem}>
       <input
-        id={id}
+        {...fieldAttributes({ id, hint, problem })}
         className="input"
-        aria-describedby={`${id}-hint${problem === undefined ? '' : ` ${id}-problem`}`}
-        aria-invalid={problem !== undefined || undefined}
         value={value ?? ''}
         onChange={({ target }) => onChange(target.value === '' ? undefined : target.value)}
       />
-      <FieldProblem id={id} text={problem} />
-    </div>
+    </Field>
   );
 }
 
@@ -237,16 +228,11 @@ function WorkflowChoice({
   const workflows = useWorkflows(ownerId, '');
   const rows = workflows.data?.pages.flatMap(({ data }) => data) ?? [];
   return (
-    <div className="field">
-      <label className="label" htmlFor={id}>
-        Workflow
-      </label>
+    <Field id={id} name="Workflow" problem={problem}>
       <select
-        id={id}
+        {...fieldAttributes({ id, problem })}
         className="select"
         value={value ?? ''}
-        aria-invalid={problem !== undefined || undefined}
-        aria-describedby={problem === undefined ? undefined : `${id}-problem`}
         onChange={({ target }) => onChange(target.value === '' ? undefined : target.value)}
       >
         <option value="">Choose …</option>
@@ -269,8 +255,7 @@ function WorkflowChoice({
           More workflows
         </button>
       )}
-      <FieldProblem id={id} text={problem} />
-    </div>
+    </Field>
   );
 }
 

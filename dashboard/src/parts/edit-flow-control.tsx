@@ -1,5 +1,6 @@
 import { useState } from 'react';
 import type { WorkflowSettings } from '#sdk';
+import { Field } from './field.tsx';
 
 type FlowControl = NonNullable<WorkflowSettings['flow_control']>;
 type Control = keyof FlowControl;
@@ -71,7 +72,7 @@ const controls: {
   {
     control: 'rate_limit',
     name: 'Rate limit of an account',
-    hint: 'Limits how many runs begin in a period, over all workflows with the same account',
+    hint: 'Limits how many runs begin in a period, over all workflows and sources with the same account',
     usual: { account: '', limit: 10, seconds: 60 },
     numbers: [
       { field: 'limit', name: 'Runs', max: 10_000 },
@@ -83,9 +84,11 @@ const controls: {
 
 /** When runs may begin. A control that is not checked is not set. */
 export function EditFlowControl({
+  of,
   flow,
   onChange,
 }: {
+  of: 'workflow' | 'source';
   flow: FlowControl;
   onChange: (flow: FlowControl | null) => void;
 }) {
@@ -141,7 +144,7 @@ export function EditFlowControl({
                 )}
                 {control === 'rate_limit' && (
                   <TextSetting
-                    name={`${name}: step.prop`}
+                    name={of === 'source' ? `${name}: app prop` : `${name}: step.prop`}
                     value={String(value.account ?? '')}
                     onChange={(text) => change('account', text)}
                   />
@@ -149,7 +152,9 @@ export function EditFlowControl({
                 {hasKey && (
                   <TextSetting
                     name={`${name}: key`}
-                    placeholder="{{steps.trigger.event.body.customer}}"
+                    placeholder={
+                      of === 'source' ? '{{event.body.customer}}' : '{{steps.trigger.event.body.customer}}'
+                    }
                     value={String(value.key ?? '')}
                     onChange={(text) => change('key', text === '' ? undefined : text)}
                   />
@@ -207,10 +212,7 @@ function TextSetting({
 }) {
   const id = `flow-${name.replaceAll(/\W+/g, '-')}`;
   return (
-    <div className="field">
-      <label className="label" htmlFor={id}>
-        {name}
-      </label>
+    <Field id={id} name={name}>
       <input
         id={id}
         className="input"
@@ -220,6 +222,6 @@ function TextSetting({
         value={value}
         onChange={(event) => onChange(event.target.value)}
       />
-    </div>
+    </Field>
   );
 }

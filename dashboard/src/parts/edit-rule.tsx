@@ -6,7 +6,8 @@ import {
   takesCase,
   takesSecond,
 } from '~/editing/rule-draft.ts';
-import { FieldProblem, ValueInput } from './value-input.tsx';
+import { FieldProblem } from './field.tsx';
+import { ValueInput } from './value-input.tsx';
 
 const kindNames: Readonly<Record<RuleKind, string>> = {
   condition: 'A condition',

@@ -1,6 +1,7 @@
 import type { WorkflowSettings } from '#sdk';
 import { withoutPlace } from '~/editing/code-problem.ts';
 import { EditFlowControl } from './edit-flow-control.tsx';
+import { NumberInput } from './number-input.tsx';
 import { visible } from './plain-text.ts';
 
 /** How runs of the workflow are run. An empty field is what the service does by itself. */
@@ -20,46 +21,52 @@ export function EditSettings({
     <details open={problem !== undefined || undefined}>
       <summary>Run settings</summary>
       <div className="field-grid edit-body">
-        <NumberSetting
+        <NumberInput
+          id="setting-timeout"
           name="Longest time of a step, in seconds"
           hint="Empty: 30 after requests and mails, else 60"
-          value={timeout_seconds}
+          value={timeout_seconds ?? undefined}
           max={750}
-          onChange={(value) => set({ timeout_seconds: value })}
+          onChange={(value) => set({ timeout_seconds: value ?? null })}
         />
-        <NumberSetting
+        <NumberInput
+          id="setting-memory"
           name="Memory of a step, in MB"
           hint="From 128 to 10,240"
           value={memory_mb}
           max={10_240}
           onChange={(value) => set({ memory_mb: value ?? 256 })}
         />
-        <NumberSetting
+        <NumberInput
+          id="setting-concurrency"
           name="Runs at the same time"
           hint="Empty: any number. Counts for runs that events start"
-          value={concurrency}
+          value={concurrency ?? undefined}
           max={10_000}
-          onChange={(value) => set({ concurrency: value })}
+          onChange={(value) => set({ concurrency: value ?? null })}
         />
-        <NumberSetting
+        <NumberInput
+          id="setting-queue"
           name="Events that wait for their turn"
           hint="Those beyond are dropped, with an error event"
           value={queue_size}
           max={10_000}
           onChange={(value) => set({ queue_size: value ?? 100 })}
         />
-        <NumberSetting
+        <NumberInput
+          id="setting-throttle"
           name="Runs that begin in each window"
           hint="Empty: all begin at once"
-          value={throttle?.limit ?? null}
+          value={throttle?.limit}
           min={0}
           max={10_000}
           onChange={(value) =>
-            set({ throttle: value === null ? null : { limit: value, seconds: throttle?.seconds ?? 60 } })
+            set({ throttle: value === undefined ? null : { limit: value, seconds: throttle?.seconds ?? 60 } })
           }
         />
         {throttle !== null && (
-          <NumberSetting
+          <NumberInput
+            id="setting-window"
             name="Length of a window, in seconds"
             hint=""
             value={throttle.seconds}
@@ -84,6 +91,7 @@ export function EditSettings({
           Steps run in a process of their own, which no other code shares
         </label>
         <EditFlowControl
+          of="workflow"
           flow={settings.flow_control ?? {}}
           onChange={(flow_control) => set({ flow_control })}
         />
@@ -94,44 +102,5 @@ export function EditSettings({
         </p>
       )}
     </details>
-  );
-}
-
-function NumberSetting({
-  name,
-  hint,
-  value,
-  min = 1,
-  max,
-  onChange,
-}: {
-  name: string;
-  hint: string;
-  value: number | null;
-  min?: number;
-  max: number;
-  onChange: (value: number | null) => void;
-}) {
-  const id = `setting-${name.replaceAll(/\W+/g, '-')}`;
-  return (
-    <div className="field">
-      <label className="label" htmlFor={id}>
-        {name}
-      </label>
-      <p className="hint" id={`${id}-hint`}>
-        {hint}
-      </p>
-      <input
-        id={id}
-        className="input"
-        type="number"
-        min={min}
-        max={max}
-        step={1}
-        aria-describedby={`${id}-hint`}
-        value={value ?? ''}
-        onChange={(event) => onChange(event.target.value === '' ? null : event.target.valueAsNumber)}
-      />
-    </div>
   );
 }

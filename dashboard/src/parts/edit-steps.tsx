@@ -93,7 +93,10 @@ export function EditSteps({
     <section className="edit-section" aria-labelledby="edit-steps">
       <h2 id="edit-steps">Steps</h2>
       {steps.length === 0 && (
-        <p className="muted">No steps yet: what triggers it starts a run that does nothing.</p>
+        <p className="muted">
+          No steps yet: what triggers it starts a run that does nothing. Add a component, which needs no code,
+          a block that decides or repeats, or code of your own.
+        </p>
       )}
       <StepList form={form} list={undefined} steps={steps} place="" />
       {removed !== undefined && isGone && (

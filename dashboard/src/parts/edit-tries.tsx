@@ -1,14 +1,15 @@
+import { isStructured } from '~/editing/blocks.ts';
 import { withoutPlace } from '~/editing/code-problem.ts';
 import type { StepDraft } from '~/editing/step-draft.ts';
 import type { StepProblem } from '~/editing/step-problem.ts';
-
+import { NumberInput } from './number-input.tsx';
 import { visible } from './plain-text.ts';
 
 const retrySecondsUsual = 10;
 
-/** Retries and time limit of one step, in place of those of the run settings. */
+/** Retries and time limit of one step, in place of those of the run settings; of a block with steps in it those of all of them together. */
 export function EditTries({
-  step: { key, timeoutSeconds, retries },
+  step: { key, timeoutSeconds, retries, block },
   problem,
   onChange,
 }: {
@@ -16,6 +17,7 @@ export function EditTries({
   problem: StepProblem | undefined;
   onChange: (change: Partial<StepDraft>) => void;
 }) {
+  const holdsSteps = block !== undefined && isStructured(block.kind);
   const isHere = /^(?:timeout_seconds|retries)\b/.test(problem?.field ?? '');
   const given = [
     retries === undefined ? undefined : retries.times === 1 ? '1 retry' : `${retries.times} retries`,
@@ -31,15 +33,23 @@ export function EditTries({
         <NumberInput
           id={`${key}-timeout`}
           name="Time limit, in seconds"
-          hint="Empty: that of the workflow. At most 750"
-          max={750}
+          hint={
+            holdsSteps
+              ? 'For everything in one attempt of the block. Empty: none. At most a year'
+              : 'Empty: that of the workflow. At most 750'
+          }
+          max={holdsSteps ? 365 * 24 * 3600 : 750}
           value={timeoutSeconds}
           onChange={(value) => onChange({ timeoutSeconds: value })}
         />
         <NumberInput
           id={`${key}-times`}
           name="Retries"
-          hint="Empty: as the workflow says. At most 10"
+          hint={
+            holdsSteps
+              ? 'Of the block with all its steps. Empty: none. At most 10'
+              : 'Empty: as the workflow says. At most 10'
+          }
           max={10}
           value={retries?.times}
           onChange={(times) =>
@@ -68,44 +78,5 @@ export function EditTries({
         </p>
       )}
     </details>
-  );
-}
-
-/** A whole number of 1 or more; undefined: none is given. */
-export function NumberInput({
-  id,
-  name,
-  hint,
-  value,
-  max,
-  onChange,
-}: {
-  id: string;
-  name: string;
-  hint: string;
-  value: number | undefined;
-  max: number;
-  onChange: (value: number | undefined) => void;
-}) {
-  return (
-    <div className="field">
-      <label className="label" htmlFor={id}>
-        {name}
-      </label>
-      <p className="hint" id={`${id}-hint`}>
-        {hint}
-      </p>
-      <input
-        id={id}
-        className="input"
-        type="number"
-        min={1}
-        max={max}
-        step={1}
-        aria-describedby={`${id}-hint`}
-        value={value ?? ''}
-        onChange={(event) => onChange(event.target.value === '' ? undefined : event.target.valueAsNumber)}
-      />
-    </div>
   );
 }

@@ -15,6 +15,7 @@ const kinds: readonly { type: TriggerKind; name: string }[] = [
   { type: 'timer', name: 'Timer' },
   { type: 'email', name: 'Mail' },
   { type: 'source', name: 'Source' },
+  { type: 'on_failure', name: 'Failed runs' },
 ];
 
 /** The service's error about one trigger. */
@@ -28,6 +29,7 @@ export interface TriggerProblem {
 export function EditTriggers({
   triggers,
   heard,
+  stepResponds,
   onChange,
   ownerId,
   problem,
@@ -35,6 +37,8 @@ export function EditTriggers({
   triggers: readonly TriggerDraft[];
   /** Emitters whose events trigger it by subscriptions, which are not part of its definition. */
   heard: readonly string[];
+  /** A step sends a response. */
+  stepResponds: boolean;
   onChange: (triggers: TriggerDraft[]) => void;
   ownerId: string;
   problem: TriggerProblem | undefined;
@@ -88,6 +92,11 @@ export function EditTriggers({
                   ownerId={ownerId}
                   onChange={(change) => replace(trigger.key, change)}
                 />
+                {stepResponds && trigger.type === 'http' && trigger.props.custom_response !== true && (
+                  <p className="note" role="status">
+                    A step responds, but the caller does not get that response: choose Custom response.
+                  </p>
+                )}
                 {told !== undefined && (
                   <Problem error={withoutPlace(told.message)} what="This trigger does not fit." />
                 )}
@@ -119,6 +128,13 @@ function Trigger(props: EditedTrigger) {
     return (
       <p className="muted">
         Each mail to the address of this trigger starts a run. Deploying creates the address.
+      </p>
+    );
+  if (trigger.type === 'on_failure')
+    return (
+      <p className="muted">
+        Each failed run of another workflow of the same owner starts a run, with its event and its error. Its
+        own failures do not.
       </p>
     );
   if (trigger.type === 'source') return <SourceTrigger {...props} />;
@@ -158,7 +174,7 @@ function HttpTrigger({ trigger, ownerId, onChange }: EditedTrigger) {
           checked={custom_response === true}
           onChange={(event) => set({ custom_response: event.target.checked })}
         />
-        A step answers the request, with $.respond
+        Custom response: a step answers the request
       </label>
       <div className="field">
         <label className="label" htmlFor={id}>

@@ -36,7 +36,7 @@ export function flowControlWords(flow: FlowControl): [string, string][] {
   if (rate_limit !== undefined)
     words.push([
       'Rate limit',
-      `${formatNumber(rate_limit.limit)} runs in any ${formatNumber(rate_limit.seconds)} s, shared by workflows with the account of ${rate_limit.account}`,
+      `${formatNumber(rate_limit.limit)} runs in any ${formatNumber(rate_limit.seconds)} s, shared by workflows and sources with the account of ${rate_limit.account}`,
     ]);
   if (priority !== undefined) words.push(['Priority', String(priority)]);
   return words;

@@ -5,17 +5,29 @@ export function formatNumber(value: number): string {
   return value >= 100_000 ? compact.format(value) : number.format(value);
 }
 
-/** How long, in the two largest units: 3 s, 2 min, 5 h 10 min. */
+/**
+ * How long, in the two largest units: 340 ms, 1.5 s, 3 s, 2 min 5 s, 5 h 10 min, 2 d 6 h. The command line writes the same
+ * (`durationText`); a test compares them.
+ */
 export function formatDuration(ms: number): string {
+  if (ms > 0 && ms < 1000) return `${Math.max(1, Math.floor(ms))} ms`;
+  if (ms < 9_950 && ms % 1000 !== 0) return `${Math.round(ms / 100) / 10} s`;
   const seconds = Math.max(0, Math.round(ms / 1000));
-  if (ms < 1000 && ms > 0) return `${Math.round(ms)} ms`;
   if (seconds < 60) return `${seconds} s`;
   const minutes = Math.floor(seconds / 60);
-  if (minutes < 60)
-    return seconds % 60 === 0 || minutes >= 10 ? `${minutes} min` : `${minutes} min ${seconds % 60} s`;
+  if (minutes < 60) return twoUnits(minutes, 'min', seconds % 60, 's');
   const hours = Math.floor(minutes / 60);
-  if (hours < 48) return minutes % 60 === 0 ? `${hours} h` : `${hours} h ${minutes % 60} min`;
-  return `${Math.floor(hours / 24)} d`;
+  if (hours < 48) return twoUnits(hours, 'h', minutes % 60, 'min');
+  return twoUnits(Math.floor(hours / 24), 'd', hours % 24, 'h');
+}
+
+/** A share of a daily quota: in hours where others are in days, because 41 d of run time a day are no time of a day. */
+export function formatRunTime(ms: number): string {
+  return ms < 3_600_000 ? formatDuration(ms) : `${number.format(Math.round(ms / 360_000) / 10)} h`;
+}
+
+function twoUnits(large: number, largeUnit: string, small: number, smallUnit: string): string {
+  return small === 0 ? `${large} ${largeUnit}` : `${large} ${largeUnit} ${small} ${smallUnit}`;
 }
 
 const units = ['B', 'KB', 'MB', 'GB', 'TB'];
@@ -28,8 +40,14 @@ export function formatBytes(bytes: number): string {
 
 export function formatAgo(ms: number, nowMs: number): string {
   const age = nowMs - ms;
-  if (age < -1500) return `in ${formatDuration(-age)}`;
-  return age < 1500 ? 'just now' : `${formatDuration(age)} ago`;
+  if (age < -1500) return `in ${formatDuration(toMinutes(-age))}`;
+  return age < 1500 ? 'just now' : `${formatDuration(toMinutes(age))} ago`;
+}
+
+/** A distance from now changes while it is read: whole seconds, and whole minutes from ten minutes on. */
+function toMinutes(ms: number): number {
+  const step = ms < 600_000 ? 1000 : 60_000;
+  return Math.floor(ms / step) * step;
 }
 
 export function formatClock(ms: number): string {

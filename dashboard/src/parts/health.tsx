@@ -23,6 +23,11 @@ export function healthName(state: HealthState): string {
   return looks[state]?.name ?? state;
 }
 
+/** True for states whose reason says what to do something about. */
+export function isTroubled(state: HealthState): boolean {
+  return state === 'failing' || state === 'disabled' || state === 'waiting';
+}
+
 export function HealthBadge({ health: { state, reason } }: { health: Health }) {
   const { name, look } = looks[state] ?? { name: state, look: 'off' };
   return (
@@ -77,7 +82,7 @@ export function HealthNote({ kind, id, health }: { kind: HealthKind; id: string;
 export function NextStep({
   kind,
   id,
-  health: { state, waiting },
+  health: { state, reason, waiting },
 }: {
   kind: HealthKind;
   id: string;
@@ -95,8 +100,15 @@ export function NextStep({
   if (kind === 'workflow')
     return state === 'waiting' ? (
       <>
-        <Link href={`/workflows/${id}`}>See its runs</Link> and what they wait for. Concurrency or throttle
-        may hold those that are queued.
+        <Link href={`/workflows/${id}`}>See its runs</Link>: each says what it waits for.
+        {/to be tried again/.test(reason ?? '') &&
+          ' Those that are tried again show the error of their last try.'}
+        {/to begin/.test(reason ?? '') && ' Flow control may hold those that are queued.'}
+      </>
+    ) : /\bis not set\b|\(not set: /.test(reason ?? '') ? (
+      <>
+        Set it under <Link href="/workspace?tab=variables">Variables</Link>, then replay the{' '}
+        <Link href={`/workflows/${id}?state=failed`}>failed runs</Link>.
       </>
     ) : (
       <>

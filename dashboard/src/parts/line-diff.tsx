@@ -2,16 +2,16 @@ import { useMemo, useState } from 'react';
 import { type DiffLine, diffLines, hunksOf } from '~/editing/line-diff.ts';
 import { shortened, visible } from './plain-text.ts';
 
-/** So many lines are drawn at first. */
+/** Maximum lines that are shown at first. */
 const linesMax = 400;
 const lineLength = 2_000;
 const signs = { same: ' ', removed: '−', added: '+' } as const;
 const words = { same: '', removed: 'removed: ', added: 'added: ' } as const;
 
-/** The lines in which two texts differ, each with its number before and after. */
+/** Shows the lines in which two texts differ, with the old and the new line number. */
 export function LineDiff({ before, after, label }: { before: string; after: string; label: string }) {
   const lines = useMemo(() => {
-    // A text that is not there has no line, not an empty one.
+    // A missing text has no lines. It is not the same as one empty line.
     const all = diffLines(before, after).filter(
       ({ kind, text }) => text !== '' || kind === 'same' || (kind === 'removed' ? before : after) !== '',
     );

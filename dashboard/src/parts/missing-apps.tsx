@@ -1,5 +1,6 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
-import type { App, Page } from '#sdk';
+import { Link } from 'wouter';
+import { type App, MillraceError, type Page } from '#sdk';
 import { api } from '~/api/client.ts';
 import { useIsInstanceAdmin } from '~/api/rights.ts';
 import { AddingPackage, useAddPackage } from './add-package.tsx';
@@ -43,6 +44,10 @@ function useApps(words: string, flags: Record<string, string>, enabled: boolean)
   });
 }
 
+function isUnknownPackage(error: Error): boolean {
+  return error instanceof MillraceError && error.code === 'package_not_found';
+}
+
 function MissingApp({ app, type }: { app: App; type: 'source' | 'action' }) {
   const isAdmin = useIsInstanceAdmin();
   const add = useAddPackage();
@@ -51,8 +56,8 @@ function MissingApp({ app, type }: { app: App; type: 'source' | 'action' }) {
   return (
     <section className="note" aria-label={`Components of ${app.name}`}>
       <p>
-        <strong>{visible(shortened(app.name, 100))}</strong> has no {what} here yet. They come with the npm
-        package <code>{visible(name)}</code>.
+        <strong>{visible(shortened(app.name, 100))}</strong> has no {what} here yet. An npm package may have
+        them: <code>{visible(name)}</code>, if there is one of this name.
       </p>
       {isAdmin ? (
         <button
@@ -67,7 +72,15 @@ function MissingApp({ app, type }: { app: App; type: 'source' | 'action' }) {
         <p className="muted">Ask the admin of the instance to add it.</p>
       )}
       {add.isPending && <AddingPackage since={add.submittedAt} />}
-      {add.error !== null && <Problem error={add.error} what="It was not added." />}
+      {add.error !== null &&
+        (isUnknownPackage(add.error) ? (
+          <p role="alert">
+            Npm has no package of this name. Search npm for <code>pipedream {visible(app.name_slug)}</code>,
+            and add what you find on the page <Link href="/registry?tab=packages">Packages</Link>.
+          </p>
+        ) : (
+          <Problem error={add.error} what="It was not added." />
+        ))}
       {add.isSuccess && !add.data.keys.some(Boolean) && (
         <p role="status">The package is there, and has no components that can be used.</p>
       )}

@@ -3,7 +3,15 @@ import { Icon } from './icon.tsx';
 import { visible } from './plain-text.ts';
 
 /** What went wrong, what to do about it, and a way to do it. */
-export function Problem({ error, what, onRetry }: { error: unknown; what?: string; onRetry?: () => void }) {
+export function Problem({
+  error,
+  what,
+  onRetry,
+}: {
+  error: unknown;
+  what?: string | undefined;
+  onRetry?: () => void;
+}) {
   const told = error instanceof Error ? error.message : String(error);
   const hint = hintFor(error);
   return (

@@ -6,6 +6,7 @@ import { ExpressionField, isExpression, mayBeExpression } from './expression-fie
 import { MarkedWords } from './marked-text.tsx';
 import { shortened, visible } from './plain-text.ts';
 import type { FieldProps, PropFormContext } from './prop-field.ts';
+import { RequestField } from './request-field.tsx';
 import { JsonField, LinesField, NumberField, TextField, YesNoField } from './simple-fields.tsx';
 import { TimerField } from './timer-field.tsx';
 
@@ -72,7 +73,9 @@ function Field({
       </p>
     );
   }
-  const isOptional = optional === true || definition.default !== undefined;
+  const isRequest = type === 'http_request' && !expressed;
+  // The default of a request is its method alone.
+  const isOptional = optional === true || (definition.default !== undefined && type !== 'http_request');
   const props: FieldProps = {
     definition,
     id,
@@ -91,9 +94,12 @@ function Field({
         </bdi>
         {isOptional && <span className="muted"> (optional)</span>}
       </label>
-      <p className="hint pre-line" id={`${id}-hint`}>
-        <MarkedWords text={description ?? ''} max={2_000} />
-      </p>
+      {/* Fields of a request explain themselves; its description is about JSON, and is shown with that. */}
+      {!isRequest && (
+        <p className="hint pre-line" id={`${id}-hint`}>
+          <MarkedWords text={description ?? ''} max={2_000} />
+        </p>
+      )}
       {expressed ? (
         <ExpressionField {...props} paths={context.expressions ?? []} />
       ) : (
@@ -130,6 +136,7 @@ function Control({ props, context }: { props: FieldProps; context: PropFormConte
   if (options !== undefined && options.length > 0) return <ChoiceField {...props} />;
   if (type === 'boolean') return <YesNoField {...props} />;
   if (type === 'integer' || type === 'number') return <NumberField {...props} />;
+  if (type === 'http_request') return <RequestField {...props} />;
   if (type === 'string[]') return <LinesField {...props} />;
   if (type === 'string' || type.startsWith('$.airtable') || type.startsWith('$.discord'))
     return <TextField {...props} />;

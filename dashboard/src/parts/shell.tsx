@@ -18,8 +18,8 @@ interface Place {
   href: string;
   name: string;
   icon: IconName;
-  /** Begins the addresses of other pages that belong to it. */
-  also?: string;
+  /** The beginnings of the addresses of other pages that belong to it. */
+  also?: readonly string[];
   forAdmin?: true;
   /** A page of the service that is none of the dashboard. */
   isOutside?: true;
@@ -38,8 +38,8 @@ const groups: readonly { name: string; places: readonly Place[] }[] = [
     name: 'Events',
     places: [
       { href: '/sources', name: 'Sources', icon: 'source' },
-      { href: '/workflows', name: 'Workflows', icon: 'workflow', also: '/runs/' },
-      { href: '/webhooks', name: 'Webhooks', icon: 'webhook', also: '/dead-letters' },
+      { href: '/workflows', name: 'Workflows', icon: 'workflow', also: ['/runs/', '/imports'] },
+      { href: '/webhooks', name: 'Webhooks', icon: 'webhook', also: ['/dead-letters'] },
       { href: '/subscriptions', name: 'Subscriptions', icon: 'link' },
     ],
   },
@@ -176,7 +176,7 @@ function PlaceGroup({ name, places }: { name: string; places: readonly Place[] }
 
 function isWithin(location: string, { href, also }: Place): boolean {
   if (location === href) return true;
-  if (also !== undefined && location.startsWith(also)) return true;
+  if (also?.some((beginning) => location.startsWith(beginning)) === true) return true;
   return href !== '/' && location.startsWith(`${href}/`);
 }
 
@@ -214,7 +214,12 @@ function Account() {
   const [open, setOpen] = useState(false);
   const opener = useRef<HTMLButtonElement>(null);
   const id = useId();
-  const ends = useSession().data?.expires_at;
+  const session = useSession().data;
+  const ends = session?.expires_at;
+  useEffect(() => {
+    // Sign-in with a provider ends with a redirect, not on the sign-in page.
+    if (ends !== undefined && ends !== null) remember('signed-in', '1');
+  }, [ends]);
   const signOut = async () => {
     try {
       await api('DELETE', '/v1/session');
@@ -227,7 +232,8 @@ function Account() {
     }
     remember('signed-in', undefined);
     queries.clear();
-    navigate('/sign-in', { replace: true });
+    if (session?.sign_out_url) window.location.assign(session.sign_out_url);
+    else navigate('/sign-in', { replace: true });
   };
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: Escape closes what a button of it opened.

@@ -12,6 +12,8 @@ export function triggerWords({ type, props = {} }: TriggerDefinition): string {
       return `HTTP request${props.custom_response === true ? ', a step answers' : ''}`;
     case 'email':
       return 'Mail';
+    case 'on_failure':
+      return 'Failed runs';
     case 'timer':
       return typeof props.cron === 'string'
         ? `Timer: cron ${oneLine(props.cron, 100)}, ${oneLine(props.timezone ?? 'UTC', 60)}`

@@ -1,6 +1,6 @@
 import { useState } from 'react';
 import { readValue, valueText } from '~/editing/rule-draft.ts';
-import { visible } from './plain-text.ts';
+import { Field, fieldAttributes } from './field.tsx';
 
 /** A value of any type in one line: text, a number, JSON, or an expression. */
 export function ValueInput({
@@ -27,22 +27,14 @@ export function ValueInput({
   // What was typed stays as it was typed, unless the value is another one since.
   const text = JSON.stringify(readValue(typed)) === JSON.stringify(value) ? typed : valueText(value);
   return (
-    <div className="field">
-      <label className="label" htmlFor={id}>
-        {name}
-      </label>
-      <p className="hint" id={`${id}-hint`}>
-        {hint}
-      </p>
+    <Field id={id} name={name} hint={hint} problem={problem}>
       <input
-        id={id}
+        {...fieldAttributes({ id, hint, problem })}
         className="input mono"
         spellCheck={false}
         autoComplete="off"
         list={`${id}-paths`}
         placeholder={placeholder}
-        aria-describedby={`${id}-hint${problem === undefined ? '' : ` ${id}-problem`}`}
-        aria-invalid={problem !== undefined || undefined}
         value={text}
         onChange={(event) => {
           setTyped(event.target.value);
@@ -54,17 +46,6 @@ export function ValueInput({
           <option key={path} value={`{{${path}}}`} />
         ))}
       </datalist>
-      <FieldProblem id={id} text={problem} />
-    </div>
-  );
-}
-
-/** The service's error about a field. */
-export function FieldProblem({ id, text }: { id: string; text: string | undefined }) {
-  if (text === undefined) return null;
-  return (
-    <p className="field-problem" id={`${id}-problem`} role="alert">
-      {visible(text)}
-    </p>
+    </Field>
   );
 }

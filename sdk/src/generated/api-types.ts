@@ -112,6 +112,84 @@ export interface Source {
   health: Health;
   /** Addition: see createSource (integer) */
   concurrency: number;
+  flow_control: {
+    /** At most `limit` runs of each key are under way */
+    concurrency?: {
+      /** Integer, 1 to 10000 */
+      limit: number;
+      /**
+       * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+       * all events (1 to 1000 characters)
+       */
+      key?: string;
+    };
+    /** At most `limit` runs of each key begin in any period of `seconds` */
+    throttle?: {
+      /** Integer, 1 to 10000 */
+      limit: number;
+      /** Integer, 1 to 86400 */
+      seconds: number;
+      /**
+       * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+       * all events (1 to 1000 characters)
+       */
+      key?: string;
+    };
+    /**
+     * One run, with the last event, when none of the key came for `seconds`; at the latest
+     * `max_wait_seconds` after the first
+     */
+    debounce?: {
+      /** Integer, 1 to 86400 */
+      seconds: number;
+      /** Integer, 1 to 604800 */
+      max_wait_seconds: number;
+      /**
+       * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+       * all events (1 to 1000 characters)
+       */
+      key?: string;
+    };
+    /** One run of each key is under way */
+    singleton?: {
+      /** Whether an event is skipped while a run of its key is under way, or replaces that run */
+      mode: 'skip' | 'replace';
+      /**
+       * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+       * all events (1 to 1000 characters)
+       */
+      key?: string;
+    };
+    /**
+     * One run for up to `max_events` of a key, or for what came within `max_seconds`; its event is {
+     * events, batch: { count, key } }
+     */
+    batch?: {
+      /** Integer, 1 to 1000 */
+      max_events: number;
+      /** Integer, 1 to 86400 */
+      max_seconds: number;
+      /**
+       * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+       * all events (1 to 1000 characters)
+       */
+      key?: string;
+    };
+    /** Seconds by which a run is placed earlier in the queue, -600 to 600, or an expression for them */
+    priority?: number | string;
+    /**
+     * At most `limit` runs begin in any period of `seconds`, counted over all workflows and sources with a
+     * rate limit on the same account
+     */
+    rate_limit?: {
+      /** A step and its account prop: <namespace>.<prop>; of a source, the prop alone (1 to 300 characters) */
+      account: string;
+      /** Integer, 1 to 10000 */
+      limit: number;
+      /** Integer, 1 to 86400 */
+      seconds: number;
+    };
+  } | null;
   /** Addition: see createSource */
   isolated: boolean;
   /** Epoch seconds (integer) */
@@ -254,7 +332,7 @@ export interface Delivery {
   /** <ms>-<sequence> */
   event_id: string;
   state: 'queued' | 'held' | 'delivered' | 'failed' | 'blocked' | 'dropped' | 'skipped' | 'cancelled' | 'expired';
-  reason: 'attempts_exhausted' | 'receiver_gone' | 'webhook_paused' | 'webhook_disabled' | 'backlog_full' | 'too_many_hops' | 'queue_full' | 'listener_inactive' | 'listener_removed' | 'subscription_removed' | 'replay_cancelled' | 'held_too_long' | 'event_gone' | null;
+  reason: 'attempts_exhausted' | 'receiver_gone' | 'webhook_paused' | 'webhook_disabled' | 'backlog_full' | 'too_many_hops' | 'failure_loop' | 'queue_full' | 'listener_inactive' | 'listener_removed' | 'subscription_removed' | 'replay_cancelled' | 'held_too_long' | 'event_gone' | 'quota_exceeded' | null;
   /** Since it was last queued (integer) */
   attempt_count: number;
   /** The last 20, oldest first */
@@ -365,6 +443,16 @@ export type WorkflowTrigger = {
   id: string;
   type: 'email';
   email_address: string;
+  /** Why no mail can come to it; null: it can */
+  warning: string | null;
+  /** Epoch seconds (integer) */
+  created_at: number;
+  /** Epoch seconds (integer) */
+  updated_at: number;
+} | {
+  /** fi_… */
+  id: string;
+  type: 'on_failure';
   /** Epoch seconds (integer) */
   created_at: number;
   /** Epoch seconds (integer) */
@@ -474,11 +562,11 @@ export interface WorkflowSettings {
     /** Seconds by which a run is placed earlier in the queue, -600 to 600, or an expression for them */
     priority?: number | string;
     /**
-     * At most `limit` runs begin in any period of `seconds`, counted over all workflows with a rate limit
-     * on the same account
+     * At most `limit` runs begin in any period of `seconds`, counted over all workflows and sources with a
+     * rate limit on the same account
      */
     rate_limit?: {
-      /** A step and its account prop: <namespace>.<prop> (3 to 300 characters) */
+      /** A step and its account prop: <namespace>.<prop>; of a source, the prop alone (1 to 300 characters) */
       account: string;
       /** Integer, 1 to 10000 */
       limit: number;
@@ -501,9 +589,15 @@ export interface StepDefinition {
   disabled?: boolean;
   /** For people: what the step is for, as Markdown or plain text (at most 10000 characters) */
   note?: string;
-  /** Longest time that it may take (integer, 1 to 750) */
+  /**
+   * Longest time that it may take: at most 750 for a step; for a block with steps in it the time of the
+   * whole block, at most a year (integer, 1 to 31536000)
+   */
   timeout_seconds?: number;
-  /** A failed step is tried again after `seconds`, and twice as late each time */
+  /**
+   * A failed step, or a failed block with all steps in it, is run again after `seconds`, and twice as late
+   * each time
+   */
   retries?: {
     /** Integer, 1 to 10 */
     times: number;
@@ -563,10 +657,10 @@ export interface TriggerDefinition {
   /** The id of an existing trigger of the workflow */
   id?: string;
   /** Required without a template; with one it says that this trigger is given whole */
-  type?: 'http' | 'timer' | 'email' | 'source';
+  type?: 'http' | 'timer' | 'email' | 'source' | 'on_failure';
   /**
    * http: custom_response, auth; timer: interval_seconds, or cron and timezone; source: source_id, or
-   * component (or code) with configured_props and name
+   * component (or code) with configured_props and name; email and on_failure: none
    */
   props?: Record<string, unknown>;
 }
@@ -586,6 +680,11 @@ export interface Workflow {
   steps: WorkflowStep[];
   triggers: WorkflowTrigger[];
   settings: WorkflowSettings | null;
+  /**
+   * Addition: steps that call a workflow which the owner does not have, or which is inactive: a call block,
+   * or $.flow.trigger with a plain id in code
+   */
+  warnings: string[];
   owner_id: string;
   project_id: string | null;
   /** d_… that new events run */
@@ -611,6 +710,11 @@ export interface WorkflowSummary {
   steps: WorkflowStep[];
   triggers: WorkflowTrigger[];
   settings: WorkflowSettings | null;
+  /**
+   * Addition: steps that call a workflow which the owner does not have, or which is inactive: a call block,
+   * or $.flow.trigger with a plain id in code
+   */
+  warnings: string[];
   owner_id: string;
   project_id: string | null;
   /** d_… that new events run */
@@ -666,7 +770,7 @@ export interface WorkflowQueue {
   waiting: number;
   /** Runs that hold a place (integer) */
   under_way: number;
-  /** Since the workflow has flow control */
+  /** Since the workflow or source has flow control */
   totals: {
     /** Runs that were let begin (integer) */
     started: number;
@@ -687,7 +791,7 @@ export interface WorkflowQueue {
     waiting: number;
     /** Integer */
     under_way: number;
-    blocked_by: 'concurrency' | 'throttle' | 'rate_limit' | null;
+    blocked_by: 'concurrency' | 'throttle' | 'rate_limit' | 'source_concurrency' | null;
     /** In words */
     reason: string;
     /** ISO 8601 */
@@ -698,6 +802,60 @@ export interface WorkflowQueue {
     key: string;
     /** Integer */
     under_way: number;
+  }[];
+}
+
+/** `data` in answers of `GET /v1/sources/{id}/queue`. */
+export interface SourceQueue {
+  /** Runs that were stored a moment ago, and not looked at yet (integer) */
+  arrived: number;
+  /** Events that a debounce or a batch holds back (integer) */
+  collected: number;
+  /** Runs that wait for their turn (integer) */
+  waiting: number;
+  /** Runs that hold a place (integer) */
+  under_way: number;
+  /** Since the workflow or source has flow control */
+  totals: {
+    /** Runs that were let begin (integer) */
+    started: number;
+    /** Events that a singleton skipped (integer) */
+    skipped: number;
+    /** Runs that a later event of a singleton replaced (integer) */
+    replaced: number;
+    /** Events that a later event of a debounce replaced (integer) */
+    debounced: number;
+    /** Events that became part of a batch (integer) */
+    batched: number;
+  };
+  /** The 100 keys with the longest queues */
+  waiting_keys: ({
+    key: string;
+    throttle_key: string;
+    /** Integer */
+    waiting: number;
+    /** Integer */
+    under_way: number;
+    blocked_by: 'concurrency' | 'throttle' | 'rate_limit' | 'source_concurrency' | null;
+    /** In words */
+    reason: string;
+    /** ISO 8601 */
+    until: string | null;
+  })[];
+  /** The 100 concurrency keys with the most runs under way */
+  keys_under_way: {
+    key: string;
+    /** Integer */
+    under_way: number;
+  }[];
+  /** The last 100 events that were skipped, replaced or debounced, the latest first */
+  not_run: {
+    /** Of the run that never began, or was replaced */
+    id: string;
+    /** In words */
+    reason: string;
+    /** ISO 8601 */
+    at: string;
   }[];
 }
 
@@ -814,11 +972,14 @@ export interface Template {
       /** Seconds by which a run is placed earlier in the queue, -600 to 600, or an expression for them */
       priority?: number | string;
       /**
-       * At most `limit` runs begin in any period of `seconds`, counted over all workflows with a rate limit
-       * on the same account
+       * At most `limit` runs begin in any period of `seconds`, counted over all workflows and sources with
+       * a rate limit on the same account
        */
       rate_limit?: {
-        /** A step and its account prop: <namespace>.<prop> (3 to 300 characters) */
+        /**
+         * A step and its account prop: <namespace>.<prop>; of a source, the prop alone (1 to 300
+         * characters)
+         */
         account: string;
         /** Integer, 1 to 10000 */
         limit: number;
@@ -842,7 +1003,12 @@ export interface RunStep {
   position: number;
   /** Indexes of the items of the maps around the step, as "3" or "3-17"; empty outside of maps */
   iteration: string;
-  /** Integer */
+  /**
+   * Numbers of the attempts of the blocks with retries around the step, as "2" or "2-1", the outermost
+   * first; empty outside of such blocks
+   */
+  attempt: string;
+  /** From 1, counted over all attempts of the blocks around the step (integer) */
   try: number;
   /** caught: it failed, and the block around it has handled the error */
   state: 'succeeded' | 'failed' | 'waiting' | 'caught';
@@ -919,7 +1085,7 @@ export interface RunDetail {
   trace_id: string;
   replay_of: string | null;
   wait: {
-    kind: 'delay' | 'suspend' | 'rerun' | 'retry' | 'branches';
+    kind: 'delay' | 'suspend' | 'rerun' | 'retry' | 'call' | 'branches';
     /** ISO 8601 */
     until: string;
   } | null;
@@ -932,7 +1098,15 @@ export interface RunDetail {
     stack: string;
     ts: string;
   } | null;
+  /** In words, why it ended before its last step, or did not begin */
   reason: string | null;
+  /**
+   * In words, why it is queued or waits: its place under flow control, a delay, a link, the next try with
+   * the error of the last one; null: it does neither, or begins as soon as a worker is free
+   */
+  wait_reason: string | null;
+  /** What is wrong with the keys of its event, also after its end */
+  flow_warning: string | null;
   /** How many of its sends failed; they are made after its end (integer) */
   failed_sends: number;
   /** ISO 8601 */
@@ -953,6 +1127,24 @@ export interface RunDetail {
     /** What is wrong with the keys of its event */
     warning: string | null;
   } | null;
+  /**
+   * What the run, or each of its branches and items, waits for; at most 1,000, those that are over first
+   * come first
+   */
+  waits: ({
+    /** The step that waits */
+    namespace: string;
+    /** Integer */
+    position: number;
+    iteration: string;
+    kind: 'delay' | 'suspend' | 'rerun' | 'retry' | 'call' | 'branches';
+    /** ISO 8601 */
+    until: string;
+    /** A POST to it ends the wait; null for viewers, and for keys without the scope run */
+    resume_url: string | null;
+    /** A POST to it cancels the run */
+    cancel_url: string | null;
+  })[];
   /**
    * The records of its steps, in the order of the definition. Of steps in maps the first 1,000, what did
    * not succeed first
@@ -1025,7 +1217,7 @@ export interface Run {
   trace_id: string;
   replay_of: string | null;
   wait: {
-    kind: 'delay' | 'suspend' | 'rerun' | 'retry' | 'branches';
+    kind: 'delay' | 'suspend' | 'rerun' | 'retry' | 'call' | 'branches';
     /** ISO 8601 */
     until: string;
   } | null;
@@ -1038,7 +1230,15 @@ export interface Run {
     stack: string;
     ts: string;
   } | null;
+  /** In words, why it ended before its last step, or did not begin */
   reason: string | null;
+  /**
+   * In words, why it is queued or waits: its place under flow control, a delay, a link, the next try with
+   * the error of the last one; null: it does neither, or begins as soon as a worker is free
+   */
+  wait_reason: string | null;
+  /** What is wrong with the keys of its event, also after its end */
+  flow_warning: string | null;
   /** How many of its sends failed; they are made after its end (integer) */
   failed_sends: number;
   /** ISO 8601 */
@@ -1211,6 +1411,332 @@ export interface RegistryRepository {
   created_at: number;
   /** Epoch seconds: when the last successful update ended (integer) */
   indexed_at: number | null;
+}
+
+/** `data` in answers of `GET /v1/imports/{id}`. */
+export interface Import {
+  /** imp_…; null: a dry run, which is not kept */
+  id: string | null;
+  state: 'asking' | 'waiting' | 'running' | 'done' | 'failed' | 'undone';
+  /** Why the import failed; what it had made stays */
+  error: string | null;
+  format: 'synced_repository' | 'project_export' | 'bundle';
+  /** Workflows that are ready are activated */
+  activate: boolean;
+  /** u_… or o_… */
+  owner_id: string;
+  /** proj_… that the workflows are put into */
+  project_id: string | null;
+  /** The user who started it */
+  user_id: string;
+  progress: {
+    /** Workflows, sources, webhooks and subscriptions (integer) */
+    done: number;
+    /** Integer */
+    total: number;
+  };
+  /** ISO 8601 */
+  created_at: string;
+  /** ISO 8601 */
+  updated_at: string;
+  report: {
+    counts: {
+      /** Integer */
+      workflows: number;
+      /** Integer */
+      converted: number;
+      /** Integer */
+      check: number;
+      /** Integer */
+      by_hand: number;
+      /** Integer */
+      created: number;
+      /** Integer */
+      updated: number;
+      /** Integer */
+      unchanged: number;
+      /** Integer */
+      conflict: number;
+      /** Integer */
+      failed: number;
+    };
+    /** Those that are done, in the order of the export */
+    workflows: ImportedWorkflow[];
+    /** Sources, webhooks and subscriptions of a bundle, those that are done */
+    objects: ({
+      kind: 'source' | 'webhook' | 'subscription';
+      /** dc_…, wh_… or sub_… there */
+      old_id: string;
+      name: string;
+      status: 'converted' | 'check' | 'by_hand';
+      /** As of a workflow */
+      outcome: 'created' | 'updated' | 'unchanged' | 'conflict' | 'failed';
+      /** Here; null: there is none */
+      id: string | null;
+      /** When it was imported */
+      active: boolean;
+      /** The endpoint URL of a source that takes the place of the one there */
+      address: string | null;
+      /** The one there */
+      old_address: string | null;
+      findings: ({
+        level: 'check' | 'by_hand';
+        /** Empty: it is about the whole */
+        step: string;
+        message: string;
+        /** What to enter; empty: no command does it */
+        command: string;
+      })[];
+      /**
+       * Where it is updated or in conflict: how what is imported differs from what is here (for an updated
+       * one: was here). Secrets are compared, and never shown
+       */
+      changes: ({
+        /** Such as steps.fetch.props.url, steps.fetch.code, settings.memory_mb */
+        path: string;
+        /** added: only the import has it. removed: only this service has it */
+        what: 'added' | 'removed' | 'changed';
+        /** Here, shortened; null: there is none, it is secret, or it is code */
+        old: string | null;
+        /** There, shortened */
+        new: string | null;
+        /** Changed lines of code with + or -, the first of them; texts that may be secret are hidden */
+        lines: string[];
+      })[];
+      /** More changes than are listed (integer) */
+      changes_left_out: number;
+    })[];
+    /** What the API of Pipedream did not answer when the bundle was made */
+    unreadable: {
+      part: string;
+      reason: string;
+    }[];
+    accounts: ({
+      /** Slug of its app */
+      app: string;
+      /** apn_… there */
+      old_id: string;
+      /** Its name there; empty: not known */
+      name: string;
+      /** apn_… here; null: none was chosen */
+      account_id: string | null;
+      /** <workflow>: <step>.<prop>, or <source>: <prop> */
+      places: string[];
+    })[];
+    variables: {
+      name: string;
+      /** It has a value here */
+      set: boolean;
+      /** The import made it of a secret that stood in clear */
+      secret: boolean;
+      workflows: string[];
+    }[];
+    data_stores: ({
+      /** ds_… there */
+      old_id: string;
+      /** ds_… here; it is empty */
+      data_store_id: string | null;
+      workflows: string[];
+    })[];
+    actions: ({
+      key: string;
+      /** Pinned there; empty: none */
+      version: string;
+      /** included: it ships with the service. missing: its step throws when it runs */
+      state: 'exact' | 'included' | 'other_version' | 'missing';
+      /** The version that runs here; empty: none, or that of the service */
+      found: string;
+      /** <workflow>: <step> */
+      places: string[];
+    })[];
+    runtimes: {
+      runtime: string;
+      /** Integer */
+      steps: number;
+    }[];
+    /** Workflows that asked for a notification of errors: subscribe to their channel $errors */
+    notified: string[];
+    /** Code steps that a dry run did not compile within 20 seconds; the import compiles them (integer) */
+    not_compiled: number;
+    /** Every key of the export with its outcome */
+    keys: ({
+      /** Such as steps[].props */
+      key: string;
+      /** Integer */
+      count: number;
+      /** unknown: the importer does not know it, and a finding of its workflow says so */
+      outcome: 'converted' | 'noted' | 'ignored' | 'unknown';
+    })[];
+    /** Workflows that cannot be read */
+    problems: {
+      path: string;
+      message: string;
+    }[];
+  };
+  /**
+   * What the last undo left because it was changed or used since, and why; empty: it left nothing, or there
+   * was none
+   */
+  kept: ({
+    kind: 'workflow' | 'data_store' | 'variable' | 'account' | 'source' | 'webhook' | 'subscription';
+    id: string;
+    reason: string;
+  })[];
+  /**
+   * What is needed once for all and is missing: of a dry run, and of an import that is asking; empty
+   * otherwise
+   */
+  questions: {
+    accounts: ({
+      /** What the answer is given under */
+      name: string;
+      app: string;
+      /** apn_… there */
+      old_id: string;
+      places: string[];
+      /** Accounts here that may be chosen, newest first, at most 50 */
+      choices: ({
+        id: string;
+        /** Its name */
+        name: string | null;
+      })[];
+    })[];
+    variables: {
+      name: string;
+      workflows: string[];
+    }[];
+  };
+}
+
+/** `data.report.workflows` in answers of `GET /v1/imports/{id}`. */
+export interface ImportedWorkflow {
+  /** p_… there */
+  old_id: string;
+  name: string;
+  /** Folders of the project around it; empty: none */
+  folder: string;
+  /**
+   * converted: nothing is left to do. check: look at its findings. by_hand: it does not work until a user
+   * has done what its findings say
+   */
+  status: 'converted' | 'check' | 'by_hand';
+  /**
+   * conflict: it was changed there and here, and left as it is here. failed: it could not be made, or
+   * changed
+   */
+  outcome: 'created' | 'updated' | 'unchanged' | 'conflict' | 'failed';
+  /** p_… here; null: there is none */
+  workflow_id: string | null;
+  /** Here */
+  active: boolean;
+  /** There, as the export says */
+  was_active: boolean;
+  triggers: ({
+    /** hi_…, ti_…, ei_…, dc_… or sub_… there */
+    old_id: string;
+    kind: 'http' | 'timer' | 'email' | 'source' | 'subscription' | 'unknown';
+    /** Here; null: it cannot be made from what the export has */
+    trigger_id: string | null;
+    /** The export has all that it takes to make it */
+    complete: boolean;
+    /** The endpoint URL or email address that takes the place of the one there */
+    address: string | null;
+    /** The one there; null: only the API of Pipedream has it */
+    old_address: string | null;
+  })[];
+  findings: ({
+    level: 'check' | 'by_hand';
+    /** Empty: it is about the whole */
+    step: string;
+    message: string;
+    /** What to enter; empty: no command does it */
+    command: string;
+  })[];
+  /**
+   * Where it is updated or in conflict: how what is imported differs from what is here (for an updated one:
+   * was here). Secrets are compared, and never shown
+   */
+  changes: ({
+    /** Such as steps.fetch.props.url, steps.fetch.code, settings.memory_mb */
+    path: string;
+    /** added: only the import has it. removed: only this service has it */
+    what: 'added' | 'removed' | 'changed';
+    /** Here, shortened; null: there is none, it is secret, or it is code */
+    old: string | null;
+    /** There, shortened */
+    new: string | null;
+    /** Changed lines of code with + or -, the first of them; texts that may be secret are hidden */
+    lines: string[];
+  })[];
+  /** More changes than are listed (integer) */
+  changes_left_out: number;
+}
+
+/** `data` in answers of `GET /v1/imports`. */
+export interface ImportSummary {
+  /** imp_…; null: a dry run, which is not kept */
+  id: string | null;
+  state: 'asking' | 'waiting' | 'running' | 'done' | 'failed' | 'undone';
+  /** Why the import failed; what it had made stays */
+  error: string | null;
+  format: 'synced_repository' | 'project_export' | 'bundle';
+  /** Workflows that are ready are activated */
+  activate: boolean;
+  /** u_… or o_… */
+  owner_id: string;
+  /** proj_… that the workflows are put into */
+  project_id: string | null;
+  /** The user who started it */
+  user_id: string;
+  progress: {
+    /** Workflows, sources, webhooks and subscriptions (integer) */
+    done: number;
+    /** Integer */
+    total: number;
+  };
+  /** ISO 8601 */
+  created_at: string;
+  /** ISO 8601 */
+  updated_at: string;
+}
+
+/** `data` in answers of `POST /v1/imports/{id}/undo`. */
+export interface UndoneImport {
+  /** imp_…; null: a dry run, which is not kept */
+  id: string | null;
+  state: 'asking' | 'waiting' | 'running' | 'done' | 'failed' | 'undone';
+  /** Why the import failed; what it had made stays */
+  error: string | null;
+  format: 'synced_repository' | 'project_export' | 'bundle';
+  /** Workflows that are ready are activated */
+  activate: boolean;
+  /** u_… or o_… */
+  owner_id: string;
+  /** proj_… that the workflows are put into */
+  project_id: string | null;
+  /** The user who started it */
+  user_id: string;
+  progress: {
+    /** Workflows, sources, webhooks and subscriptions (integer) */
+    done: number;
+    /** Integer */
+    total: number;
+  };
+  /** ISO 8601 */
+  created_at: string;
+  /** ISO 8601 */
+  updated_at: string;
+  /** Workflows, sources, webhooks, subscriptions, data stores and variables (integer) */
+  removed: number;
+  /**
+   * What the last undo left because it was changed or used since, and why; empty: it left nothing, or there
+   * was none
+   */
+  kept: ({
+    kind: 'workflow' | 'data_store' | 'variable' | 'account' | 'source' | 'webhook' | 'subscription';
+    id: string;
+    reason: string;
+  })[];
 }
 
 /** `data` in answers of `GET /v1/accounts/{id}`. */
@@ -1752,6 +2278,14 @@ export interface UserSummary {
   email: string;
   /** Whether the user is the admin of the instance */
   is_admin: boolean;
+  /** A person, or a service account of a workspace */
+  kind: 'person' | 'service';
+  /** o_… of a service account; null for a person */
+  workspace_id: string | null;
+  /** Since when keys and sessions of the user are refused; null: they are not (integer) */
+  disabled_at: number | null;
+  /** What the admin of the instance gave as the reason */
+  disabled_reason: string | null;
   /** Integer */
   created_at: number;
 }
@@ -1766,6 +2300,40 @@ export interface Session {
   key_id: string;
   /** Epoch seconds: when the session ends; null: the request came without one (integer) */
   expires_at: number | null;
+  /**
+   * Where the provider of single sign-on ends its own session, to be opened after this one has ended; null:
+   * the session did not begin with a provider, or it has no such page
+   */
+  sign_out_url: string | null;
+}
+
+/** `data` in answers of `GET /v1/session/methods`. */
+export interface SignInMethods {
+  /** Who signs in with an API key */
+  api_key: 'everyone' | 'instance admins';
+  /** null: no provider is set up */
+  single_sign_on: {
+    /** Of the provider, as the operator set it */
+    name: string;
+    /** false: the provider did not answer when it was last asked */
+    available: boolean;
+  } | null;
+}
+
+/** `data` in answers of `GET /v1/users/me/identities`. */
+export interface Identity {
+  /** idn_… */
+  id: string;
+  /** The provider */
+  issuer: string;
+  /** The user at the provider */
+  subject: string;
+  /** As the provider gave it last; users are not recognized by it */
+  email: string | null;
+  /** Epoch seconds (integer) */
+  created_at: number;
+  /** Epoch seconds of the last sign-in; null: never (integer) */
+  signed_in_at: number | null;
 }
 
 /** `data` in answers of `GET /v1/instance`. */
@@ -1828,6 +2396,8 @@ export interface Instance {
   sandbox: 'kernel' | 'seat-belt' | 'off';
   /** Why it is not the kernel level; null: it is, or another one was asked for */
   sandbox_reason: string | null;
+  /** Why processes of user code have no control group (cgroup) each; null: they do */
+  cgroups_reason: string | null;
   /** Memory of this process, without processes of user code (integer) */
   memory_bytes: number;
   /** The file system of the data folder; null: the system does not say */
@@ -1840,7 +2410,7 @@ export interface Instance {
   } | null;
   /** In the store, of all users and workspaces */
   jobs: ({
-    kind: 'run_source' | 'delete_events' | 'deliver_scheduled_event' | 'fan_out_event' | 'change_deliveries' | 'fan_out_apphook' | 'run_workflow' | 'delete_workflow' | 'send_from_run' | 'queue_replay' | 'update_repository';
+    kind: 'run_source' | 'delete_events' | 'deliver_scheduled_event' | 'fan_out_event' | 'change_deliveries' | 'fan_out_apphook' | 'run_workflow' | 'delete_workflow' | 'send_from_run' | 'queue_replay' | 'update_repository' | 'import_project' | 'delete_owner';
     state: 'queued' | 'running' | 'quarantined';
     /** Integer */
     count: number;
@@ -1853,6 +2423,31 @@ export interface Instance {
   streams_open: number;
   /** Sandboxed processes of this one that have code of deployments (integer) */
   user_processes: number;
+  /** The provider that users sign in with; null: none is set up */
+  single_sign_on: {
+    /** Of the provider, as on the sign-in page */
+    name: string;
+    issuer: string;
+    /** To be registered at the provider */
+    redirect_uri: string;
+    /** unchecked: not asked since the start of this process */
+    state: 'unchecked' | 'reachable' | 'unreachable';
+    /** Why it is unreachable; null: it is not */
+    problem: string | null;
+    /** Epoch seconds; null: not since the start of this process (integer) */
+    checked_at: number | null;
+  } | null;
+  /** null: the content of files is in the store */
+  file_bucket: {
+    /** Its name, and what the keys of its objects begin with */
+    bucket: string;
+    /** Whether an object can be written to it, read and removed; unchecked: not tried since the start */
+    state: 'unchecked' | 'ok' | 'failing';
+    /** Epoch seconds from which it is so; null: it is unchecked (integer) */
+    since: number | null;
+    /** Why it fails; null: it does not */
+    reason: string | null;
+  } | null;
   settings: Setting[];
 }
 
@@ -1876,8 +2471,25 @@ export interface Processes {
     owner_id: string;
     /** Name of the user or workspace; null: a workspace of which you are not a member */
     owner_name: string | null;
-    /** Other deployments of the owner may use it */
+    /** Other deployments of its trust domain may use it */
     shared: boolean;
+    /**
+     * The owner, and the other users whose accounts its code uses: deployments share processes only where
+     * all of these are the same
+     */
+    trust_domain: string[];
+    /**
+     * The last time that code of its trust domain ended a process that others shared; null: not since the
+     * start
+     */
+    last_blame: {
+      /** The deployment at fault */
+      deployment_id: string;
+      /** How the call ended that ended the process */
+      reason: string;
+      /** Epoch seconds (integer) */
+      at: number;
+    } | null;
     /**
      * blocked: its code keeps it from answering; leaving: it takes no further calls and ends after those
      * that are in it
@@ -1903,9 +2515,12 @@ export interface Processes {
     processes: number;
     /** Private memory of its processes together (integer) */
     memory_bytes: number;
-    /** Calls that waited for a process since the start because the owner had its share (integer) */
+    /**
+     * Runs, builds and calls of user code that waited since the start because the owner had its share
+     * (integer)
+     */
     delayed: number;
-    /** Calls that got no process because of it (integer) */
+    /** Calls, connections, builds, actions and streams that were refused because of it (integer) */
     refused: number;
   })[];
   /** Deployments that are set apart (integer) */
@@ -1925,8 +2540,8 @@ export interface Processes {
     at: number;
   })[];
   /**
-   * Sources and workflows of the first 5 deployments of each process, and of those that are set apart, as
-   * far as you may read them
+   * Sources and workflows of the first 5 deployments of each process, of those that are set apart, and of
+   * those blamed last, as far as you may read them
    */
   deployments: {
     /** dc_… or d_…, as in deployment_ids and deployment_id */
@@ -1948,7 +2563,7 @@ export interface Setting {
   value: string | null;
   /** The value with its unit, such as 10 minutes or 2 GB; null: it is no amount */
   amount: string | null;
-  from: 'environment' | 'default';
+  from: 'environment' | 'file' | 'default';
 }
 
 /** `data` in answers of `GET /v1/users/me/api_keys`. */
@@ -1958,10 +2573,121 @@ export interface ApiKey {
   name: string;
   /** The last four characters */
   hint: string;
+  /** null: all */
+  scopes: ('read' | 'run' | 'write' | 'credentials' | 'admin')[] | null;
+  /** Epoch seconds: refused from then on; null: no end (integer) */
+  expires_at: number | null;
   /** Integer */
   created_at: number;
   /** Integer */
   last_used_at: number | null;
+}
+
+/** `data` in answers of `GET /v1/audit`. */
+export interface AuditRecord {
+  /** aud_… */
+  id: string;
+  /** u_… or o_… that the changed object belongs to; null: the instance */
+  owner_id: string | null;
+  actor: {
+    /** `operator`: a command on the data folder */
+    kind: 'user' | 'service_account' | 'oauth_client' | 'public' | 'operator';
+    /** u_…, or oac_… of an OAuth client */
+    user_id: string | null;
+    /** key_… or tok_… */
+    key_id: string | null;
+    /** ses_… */
+    session: string | null;
+    address: string | null;
+  };
+  /** The operationId; `GET /oidc/callback`: a sign-in with the provider */
+  operation: string;
+  object_kind: string | null;
+  object_id: string | null;
+  /** HTTP status of the answer; null: the service stopped before it answered (integer) */
+  status: number | null;
+  /** The fields that changed, before; secrets are `(hidden)`, URLs are cut after the host */
+  before: Record<string, unknown> | null;
+  /** The same fields, after; null: the object is gone */
+  after: Record<string, unknown> | null;
+  /** Parameters of the request; values that may be secret are `(hidden)` */
+  parameters: Record<string, unknown>;
+  /** x-request-id of the answer */
+  request_id: string | null;
+  /** ISO 8601 */
+  created_at: string;
+}
+
+/** `data` in answers of `GET /v1/users/me/sessions`. */
+export interface SignedInSession {
+  /** ses_… */
+  id: string;
+  /** key_…: the API key that the session began with */
+  key_id: string;
+  /** The family of the browser and its system; null: not known */
+  user_agent: string | null;
+  /** The address of the last use */
+  address: string | null;
+  /** Integer */
+  created_at: number;
+  /** To the minute (integer) */
+  last_used_at: number | null;
+  /** Integer */
+  expires_at: number;
+  /** Whether this request came with the session */
+  current: boolean;
+}
+
+/** `data` in answers of `POST /v1/workspaces/{id}/service_accounts`. */
+export interface ServiceAccount {
+  /** u_… */
+  id: string;
+  /** The name that was given, a dot, and an ending of its own */
+  username: string;
+  /** o_… */
+  workspace_id: string;
+  role: 'admin' | 'member' | 'viewer';
+  /** The user who made it */
+  created_by: string | null;
+  /** Integer */
+  disabled_at: number | null;
+  /** Integer */
+  created_at: number;
+}
+
+/** `data` in answers of `POST /v1/users/{id}/disable`. */
+export type DisabledUser = UserSummary & {
+  /** Active sources and workflows that belong to the user personally, and continue */
+  still_running: {
+    sources: string[];
+    workflows: string[];
+  };
+  /** With pause: what could not be deactivated, and why */
+  not_paused: {
+    id: string;
+    reason: string;
+  }[];
+};
+
+/** `data` in answers of `GET /v1/deletions/{id}`. */
+export interface Deletion {
+  /** del_… */
+  id: string;
+  kind: 'workspace' | 'user';
+  /** o_… or u_… */
+  subject_id: string;
+  /** The orgname or the username; null: of a user whose deletion is done */
+  name: string | null;
+  /** ending: hooks run, and what runs ends; removing: rows are removed; done: nothing is left */
+  state: 'ending' | 'removing' | 'done';
+  /** Rows of the store that were removed so far (integer) */
+  removed_rows: number;
+  /** u_… */
+  requested_by: string;
+  /** Integer */
+  created_at: number;
+  /** Integer */
+  ended_at: number | null;
 }
 
 /** `data` in answers of `GET /v1/workspaces/{id}`. */
@@ -2023,6 +2749,8 @@ export interface Member {
   username: string;
   email: string;
   role: 'admin' | 'member' | 'viewer';
+  /** A person, or a service account of the workspace */
+  kind: 'person' | 'service';
   /** Integer */
   created_at: number;
 }
@@ -2064,8 +2792,20 @@ export interface Quota {
   compute_ms: number;
   /** A day may use (integer) */
   invocations: number;
-  /** Whether what goes beyond is refused */
+  /** Whether what goes beyond the quotas above is refused */
   enforced: boolean;
+  /** Sources it may have; 0: no limit, as for those below (integer) */
+  sources: number;
+  /** Active workflows it may have (integer) */
+  workflows: number;
+  /** Events a UTC day may emit, log lines and errors apart (integer) */
+  events: number;
+  /** Attempts to deliver to its listeners on a UTC day (integer) */
+  deliveries: number;
+  /** MB of events, runs and files it may store (integer) */
+  stored_mb: number;
+  /** Live streams that may be open of what it has, on each node (integer) */
+  streams: number;
   /** What was set for this owner */
   own: {
     /** null: as the setting says, as for the others (integer) */
@@ -2079,6 +2819,18 @@ export interface Quota {
     processes_max: number | null;
     /** Memory of its processes together, on each node. null: the share of an owner (integer) */
     memory_mb_max: number | null;
+    /** Integer */
+    sources: number | null;
+    /** Integer */
+    workflows: number | null;
+    /** Integer */
+    events: number | null;
+    /** Integer */
+    deliveries: number | null;
+    /** Integer */
+    stored_mb: number | null;
+    /** Integer */
+    streams: number | null;
   };
   /** On this UTC day */
   used: {
@@ -2088,11 +2840,55 @@ export interface Quota {
     compute_ms: number;
     /** Integer */
     invocations: number;
+    /** Integer */
+    events: number;
+    /** Integer */
+    deliveries: number;
+    /** Now, as for those below (integer) */
+    sources: number;
+    /** Active ones (integer) */
+    workflows: number;
+    /** Rounded up (integer) */
+    stored_mb: number;
+    /** On the node that answers (integer) */
+    streams: number;
   };
   /** free | paid */
   plan: string;
   /** Epoch seconds: where the first period began; null on the free plan (integer) */
   billing_period_start_ts: number | null;
+}
+
+/** `data` in answers of `GET /v1/retention/{id}`. */
+export interface WorkspaceRetention {
+  workspace_id: string;
+  /** Events, from when they were emitted; null: as the instance (integer) */
+  events_days: number | null;
+  /** Runs with their steps, from when they ended; null: as the instance (integer) */
+  runs_days: number | null;
+  /** Records of deliveries and their dead letters, from when they ended; null: as the instance (integer) */
+  deliveries_days: number | null;
+  /** The audit of changes, accounts and variables; null: as the instance (integer) */
+  audit_days: number | null;
+  /** Files, from when they were last written; null: as the instance (integer) */
+  files_days: number | null;
+  /** Nothing is removed because of its age or number */
+  legal_hold: boolean;
+  /** What the instance keeps; null: limited by number only */
+  instance: {
+    /** Integer */
+    events_days: number | null;
+    /** Integer */
+    runs_days: number | null;
+    /** Integer */
+    deliveries_days: number | null;
+    /** Integer */
+    audit_days: number | null;
+    /** Integer */
+    files_days: number | null;
+  };
+  /** Epoch seconds; null: never set (integer) */
+  updated_at: number | null;
 }
 
 /** `data` in answers of `GET /v1/users/me/usage`. */
@@ -2105,6 +2901,27 @@ export interface Usage {
   compute_ms: number;
   /** Integer */
   invocations: number;
+  /** Emitted by sources and workflows, log lines and errors apart (integer) */
+  events: number;
+  /** Attempts to deliver to listeners (integer) */
+  deliveries: number;
+}
+
+/** `data` in answers of `GET /v1/users/me/shares`. */
+export interface Shares {
+  /**
+   * runs: places for runs; builds: components and packages; actions: actions and tests of steps; writes:
+   * what waits for the store
+   */
+  resource: 'processes' | 'memory' | 'connections' | 'lookups' | 'runs' | 'builds' | 'actions' | 'streams' | 'writes';
+  /** How often something waited, on the node that answers, since its start (integer) */
+  delayed: number;
+  /** How often something was refused (integer) */
+  refused: number;
+  /** Epoch seconds of the last time (integer) */
+  last_at: number;
+  /** Why it was refused the last time */
+  reason: string | null;
 }
 
 /** What every operation takes. */
@@ -2154,8 +2971,33 @@ export interface GetReadinessAnswer {
     level: 'kernel' | 'seat-belt' | 'off';
     /** Why it is not the kernel level; null: it is, or another one was asked for */
     reason: string | null;
+    /** Why processes of user code have no control group (cgroup) each; null: they do */
+    cgroups_reason: string | null;
+  };
+  /** The bucket that has the content of files */
+  file_bucket?: {
+    /** Its name, and what the keys of its objects begin with */
+    bucket: string;
+    /** Whether an object can be written to it, read and removed; unchecked: not tried since the start */
+    state: 'unchecked' | 'ok' | 'failing';
+    /** Epoch seconds from which it is so; null: it is unchecked (integer) */
+    since: number | null;
+    /** Why it fails; null: it does not */
+    reason: string | null;
   };
 }
+
+/** Body of `DELETE /v1/users/me`. */
+export interface DeleteMeBody {
+  /** The name of the user, as a confirmation */
+  username: string;
+}
+
+/** Answer of `DELETE /v1/users/me`. */
+export type DeleteMeAnswer = Deletion & {
+  /** Workspaces in which the user was the only person: they go too */
+  workspaces: Deletion[];
+};
 
 /** Body of `POST /v1/users`. */
 export interface CreateUserBody {
@@ -2243,6 +3085,10 @@ export interface CreateApiKeyBody {
   workspace_id?: string;
   /** At most 100 characters */
   name?: string;
+  /** What the key may be used for; default all, or those of the key of this request */
+  scopes?: ('read' | 'run' | 'write' | 'credentials' | 'admin')[] | null;
+  /** Epoch seconds; default: no end, or that of the key of this request (integer, 0 to 253402300799) */
+  expires_at?: number | null;
 }
 
 /** Answer of `POST /v1/users/me/api_keys`. */
@@ -2250,6 +3096,123 @@ export type CreateApiKeyAnswer = ApiKey & {
   /** Shown once, here */
   api_key: string;
 };
+
+/** Query of `GET /v1/users/me/sessions`. */
+export interface ListSessionsQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
+  limit?: number;
+  /** Cursor: items after it */
+  after?: string;
+  /** Cursor: items before it */
+  before?: string;
+}
+
+/** Answer of `DELETE /v1/users/me/sessions`. */
+export interface RevokeOtherSessionsAnswer {
+  /** Integer */
+  revoked: number;
+}
+
+/** Body of `POST /v1/users/{id}/disable`. */
+export interface DisableUserBody {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Deactivate the user's personal sources and workflows too (default false) */
+  pause?: boolean;
+  /** Why, for admins of the instance: the list of users and the audit show it (1 to 500 characters) */
+  reason?: string;
+}
+
+/** Body of `POST /v1/users/{id}/enable`. */
+export interface EnableUserBody {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+}
+
+/** Body of `POST /v1/workspaces/{id}/service_accounts`. */
+export interface CreateServiceAccountBody {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Letters, digits, dot, hyphen and underscore (1 to 50 characters) */
+  name: string;
+  /** Default "member" */
+  role?: 'admin' | 'member' | 'viewer';
+}
+
+/** Body of `PUT /v1/workspaces/{id}/service_accounts/{account_id}`. */
+export interface UpdateServiceAccountBody {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  role: 'admin' | 'member' | 'viewer';
+}
+
+/** Query of `GET /v1/workspaces/{id}/service_accounts/{account_id}/keys`. */
+export interface ListServiceAccountKeysQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
+  limit?: number;
+  /** Cursor: items after it */
+  after?: string;
+  /** Cursor: items before it */
+  before?: string;
+}
+
+/** Body of `POST /v1/workspaces/{id}/service_accounts/{account_id}/keys`. */
+export interface CreateServiceAccountKeyBody {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** At most 100 characters */
+  name?: string;
+  /** What the key may be used for; default all, or those of the key of this request */
+  scopes?: ('read' | 'run' | 'write' | 'credentials' | 'admin')[] | null;
+  /** Epoch seconds; default: no end, or that of the key of this request (integer, 0 to 253402300799) */
+  expires_at?: number | null;
+}
 
 /** Body of `POST /v1/workspaces`. */
 export interface CreateWorkspaceBody {
@@ -2283,6 +3246,12 @@ export interface UpdateWorkspaceBody {
   name?: string;
   /** 3 to 254 characters */
   email?: string;
+}
+
+/** Body of `DELETE /v1/workspaces/{id}`. */
+export interface DeleteWorkspaceBody {
+  /** The orgname of the workspace, as a confirmation */
+  orgname: string;
 }
 
 /** Body of `POST /v1/workspaces/{id}/projects`. */
@@ -2427,8 +3396,124 @@ export interface PutQuotaBody {
    * owner (integer, 64 to 1000000)
    */
   memory_mb_max?: number | null;
+  /** Sources it may have; 0: no limit, as for those below (integer, 0 to 9007199254740991) */
+  sources?: number | null;
+  /** Active workflows it may have (integer, 0 to 9007199254740991) */
+  workflows?: number | null;
+  /** Events a UTC day may emit, log lines and errors apart (integer, 0 to 9007199254740991) */
+  events?: number | null;
+  /** Attempts to deliver to its listeners on a UTC day (integer, 0 to 9007199254740991) */
+  deliveries?: number | null;
+  /** MB of events, runs and files it may store (integer, 0 to 9007199254740991) */
+  stored_mb?: number | null;
+  /** Live streams that may be open of what it has, on each node (integer, 0 to 9007199254740991) */
+  streams?: number | null;
   /** paid: /users/me describes billing periods of a month, of which the first begins today */
   plan?: 'free' | 'paid';
+}
+
+/** Query of `GET /v1/users/me/usage`. */
+export interface GetMyUsageQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** csv: as text/csv, with a line of names, as with `Accept: text/csv` */
+  format?: 'json' | 'csv';
+}
+
+/** Query of `GET /v1/workspaces/{id}/usage`. */
+export interface GetWorkspaceUsageQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** csv: as text/csv, with a line of names, as with `Accept: text/csv` */
+  format?: 'json' | 'csv';
+}
+
+/** Body of `PUT /v1/workspaces/{id}/retention`. */
+export interface UpdateWorkspaceRetentionBody {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Days. Events, from when they were emitted; null: as the instance (integer, 1 to 36500) */
+  events_days?: number | null;
+  /** Days. Runs with their steps, from when they ended; null: as the instance (integer, 1 to 36500) */
+  runs_days?: number | null;
+  /**
+   * Days. Records of deliveries and their dead letters, from when they ended; null: as the instance
+   * (integer, 1 to 36500)
+   */
+  deliveries_days?: number | null;
+  /** Days. The audit of changes, accounts and variables; null: as the instance (integer, 1 to 36500) */
+  audit_days?: number | null;
+  /** Days. Files, from when they were last written; null: as the instance (integer, 1 to 36500) */
+  files_days?: number | null;
+}
+
+/** Body of `PUT /v1/retention/{id}`. */
+export interface PutRetentionBody {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Days. Events, from when they were emitted; null: as the instance (integer, 1 to 36500) */
+  events_days?: number | null;
+  /** Days. Runs with their steps, from when they ended; null: as the instance (integer, 1 to 36500) */
+  runs_days?: number | null;
+  /**
+   * Days. Records of deliveries and their dead letters, from when they ended; null: as the instance
+   * (integer, 1 to 36500)
+   */
+  deliveries_days?: number | null;
+  /** Days. The audit of changes, accounts and variables; null: as the instance (integer, 1 to 36500) */
+  audit_days?: number | null;
+  /** Days. Files, from when they were last written; null: as the instance (integer, 1 to 36500) */
+  files_days?: number | null;
+  /** Keep everything until it is lifted */
+  legal_hold?: boolean;
+}
+
+/** Body of `DELETE /v1/users/{id}`. */
+export interface DeleteUserBody {
+  /** The name of the user, as a confirmation */
+  username: string;
+}
+
+/** Query of `GET /v1/deletions`. */
+export interface ListDeletionsQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
+  limit?: number;
+  /** Cursor: items after it */
+  after?: string;
+  /** Cursor: items before it */
+  before?: string;
 }
 
 /** Body of `PUT /v1/projects/{id}`. */
@@ -3008,6 +4093,64 @@ export interface ListWorkspaceAuditQuery {
   user_id?: string;
 }
 
+/** Query of `GET /v1/audit`. */
+export interface ListAuditQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
+  limit?: number;
+  /** Cursor: items after it */
+  after?: string;
+  /** Cursor: items before it */
+  before?: string;
+  /** Only this operationId */
+  operation?: string;
+  /** Only changes of this object */
+  object_id?: string;
+  /** Only changes by this user or OAuth client */
+  user_id?: string;
+  /** Only changes with this API key or access token */
+  key_id?: string;
+  /** Epoch seconds: only from then on (integer, at least 0) */
+  from?: number;
+  /** Epoch seconds: only before (integer, at least 0) */
+  to?: number;
+  /** Changes of users, of the registry and of the instance; only for the admin of the instance */
+  instance?: boolean;
+}
+
+/** Query of `GET /v1/audit/export`. */
+export interface ExportAuditQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Only this operationId */
+  operation?: string;
+  /** Only changes of this object */
+  object_id?: string;
+  /** Only changes by this user or OAuth client */
+  user_id?: string;
+  /** Only changes with this API key or access token */
+  key_id?: string;
+  /** Epoch seconds: only from then on (integer, at least 0) */
+  from?: number;
+  /** Epoch seconds: only before (integer, at least 0) */
+  to?: number;
+  /** Changes of users, of the registry and of the instance; only for the admin of the instance */
+  instance?: boolean;
+}
+
 /** Body of `POST /v1/accounts/{id}/test`. */
 export interface TestAccountBody {
   /** Response fields to include, comma-separated; default all */
@@ -3086,6 +4229,20 @@ export interface DeleteSubscriptionQuery {
   event_name?: string;
 }
 
+/** Body of `PUT /v1/sources/{id}/listen/{emitter_id}`. */
+export interface ListenToEmitterBody {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Channel: a custom one, $errors or $logs; absent or empty for the default one (at most 1000 characters) */
+  event_name?: string;
+}
+
 /** Body of `POST /v1/auto_subscriptions`. */
 export interface CreateAutoSubscriptionBody {
   /** Response fields to include, comma-separated; default all */
@@ -3100,20 +4257,6 @@ export interface CreateAutoSubscriptionBody {
   event_name?: string;
   /** wh_…, dc_… or p_… */
   listener_id?: string;
-}
-
-/** Body of `PUT /v1/sources/{id}/listen/{emitter_id}`. */
-export interface ListenToEmitterBody {
-  /** Response fields to include, comma-separated; default all */
-  include?: string;
-  /** Response fields to exclude, comma-separated; default none */
-  exclude?: string;
-  /** Workspace in which the operation takes effect */
-  org_id?: string;
-  /** The same as org_id */
-  workspace_id?: string;
-  /** Channel: a custom one, $errors or $logs; absent or empty for the default one (at most 1000 characters) */
-  event_name?: string;
 }
 
 /** Body of `POST /v1/sources/{id}/replay`. */
@@ -3196,6 +4339,46 @@ export interface ListWorkflowReplaysQuery {
   before?: string;
 }
 
+/** Query of `GET /v1/users/me/webhooks`. */
+export interface ListMyWebhooksQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
+  limit?: number;
+  /** Cursor: items after it */
+  after?: string;
+  /** Cursor: items before it */
+  before?: string;
+  /** Addition: only those in this state of health */
+  health?: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
+}
+
+/** Query of `GET /v1/workspaces/{id}/webhooks`. */
+export interface ListWorkspaceWebhooksQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
+  limit?: number;
+  /** Cursor: items after it */
+  after?: string;
+  /** Cursor: items before it */
+  before?: string;
+  /** Addition: only those in this state of health */
+  health?: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
+}
+
 /** Body of `POST /v1/webhooks`. */
 export interface CreateWebhookBody {
   /** Response fields to include, comma-separated; default all */
@@ -3246,46 +4429,6 @@ export interface CreateWebhookAnswer {
   updated_at: number;
   /** whsec_…: verifies the signatures (Standard Webhooks). Shown only here */
   signing_secret: string;
-}
-
-/** Query of `GET /v1/users/me/webhooks`. */
-export interface ListMyWebhooksQuery {
-  /** Response fields to include, comma-separated; default all */
-  include?: string;
-  /** Response fields to exclude, comma-separated; default none */
-  exclude?: string;
-  /** Workspace in which the operation takes effect */
-  org_id?: string;
-  /** The same as org_id */
-  workspace_id?: string;
-  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
-  limit?: number;
-  /** Cursor: items after it */
-  after?: string;
-  /** Cursor: items before it */
-  before?: string;
-  /** Addition: only those in this state of health */
-  health?: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
-}
-
-/** Query of `GET /v1/workspaces/{id}/webhooks`. */
-export interface ListWorkspaceWebhooksQuery {
-  /** Response fields to include, comma-separated; default all */
-  include?: string;
-  /** Response fields to exclude, comma-separated; default none */
-  exclude?: string;
-  /** Workspace in which the operation takes effect */
-  org_id?: string;
-  /** The same as org_id */
-  workspace_id?: string;
-  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
-  limit?: number;
-  /** Cursor: items after it */
-  after?: string;
-  /** Cursor: items before it */
-  before?: string;
-  /** Addition: only those in this state of health */
-  health?: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
 }
 
 /** Body of `PUT /v1/webhooks/{id}`. */
@@ -3471,32 +4614,6 @@ export interface ListSubscriptionDeliveriesQuery {
   state?: string;
 }
 
-/** Query of `GET /v1/deliveries/{id}`. */
-export interface GetDeliveryQuery {
-  /** Response fields to include, comma-separated; default all */
-  include?: string;
-  /** Response fields to exclude, comma-separated; default none */
-  exclude?: string;
-  /** Workspace in which the operation takes effect */
-  org_id?: string;
-  /** The same as org_id */
-  workspace_id?: string;
-  /** Answer what is sent too, as `event`, as long as it is kept */
-  expand?: 'event';
-}
-
-/** Body of `POST /v1/deliveries/{id}/redeliver`. */
-export interface RedeliverDeliveryBody {
-  /** Response fields to include, comma-separated; default all */
-  include?: string;
-  /** Response fields to exclude, comma-separated; default none */
-  exclude?: string;
-  /** Workspace in which the operation takes effect */
-  org_id?: string;
-  /** The same as org_id */
-  workspace_id?: string;
-}
-
 /** Query of `GET /v1/users/me/dead_letters`. */
 export interface ListMyDeadLettersQuery {
   /** Response fields to include, comma-separated; default all */
@@ -3535,6 +4652,32 @@ export interface ListWorkspaceDeadLettersQuery {
   before?: string;
   /** Only those in these states, comma-separated: failed, blocked, dropped, skipped, cancelled, expired */
   state?: string;
+}
+
+/** Query of `GET /v1/deliveries/{id}`. */
+export interface GetDeliveryQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Answer what is sent too, as `event`, as long as it is kept */
+  expand?: 'event';
+}
+
+/** Body of `POST /v1/deliveries/{id}/redeliver`. */
+export interface RedeliverDeliveryBody {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
 }
 
 /** Query of `GET /v1/workflows/{id}/test_events`. */
@@ -4144,6 +5287,89 @@ export interface CreateSourceBody {
    * `$.service.db` that two of them set, one value stays (integer, 1 to 100)
    */
   concurrency?: number;
+  /**
+   * Addition: when runs may begin. Keys are paths into the event, such as {{event.body.customer}}. Of a
+   * component that replies to its requests it is refused, as is `concurrency` by key of a source whose own
+   * `concurrency` is 1. null: runs begin at once
+   */
+  flow_control?: {
+    /** At most `limit` runs of each key are under way */
+    concurrency?: {
+      /** Integer, 1 to 10000 */
+      limit: number;
+      /**
+       * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+       * all events (1 to 1000 characters)
+       */
+      key?: string;
+    };
+    /** At most `limit` runs of each key begin in any period of `seconds` */
+    throttle?: {
+      /** Integer, 1 to 10000 */
+      limit: number;
+      /** Integer, 1 to 86400 */
+      seconds: number;
+      /**
+       * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+       * all events (1 to 1000 characters)
+       */
+      key?: string;
+    };
+    /**
+     * One run, with the last event, when none of the key came for `seconds`; at the latest
+     * `max_wait_seconds` after the first
+     */
+    debounce?: {
+      /** Integer, 1 to 86400 */
+      seconds: number;
+      /** Integer, 1 to 604800 */
+      max_wait_seconds: number;
+      /**
+       * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+       * all events (1 to 1000 characters)
+       */
+      key?: string;
+    };
+    /** One run of each key is under way */
+    singleton?: {
+      /** Whether an event is skipped while a run of its key is under way, or replaces that run */
+      mode: 'skip' | 'replace';
+      /**
+       * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+       * all events (1 to 1000 characters)
+       */
+      key?: string;
+    };
+    /**
+     * One run for up to `max_events` of a key, or for what came within `max_seconds`; its event is {
+     * events, batch: { count, key } }
+     */
+    batch?: {
+      /** Integer, 1 to 1000 */
+      max_events: number;
+      /** Integer, 1 to 86400 */
+      max_seconds: number;
+      /**
+       * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+       * all events (1 to 1000 characters)
+       */
+      key?: string;
+    };
+    /** Seconds by which a run is placed earlier in the queue, -600 to 600, or an expression for them */
+    priority?: number | string;
+    /**
+     * At most `limit` runs begin in any period of `seconds`, counted over all workflows and sources with a
+     * rate limit on the same account
+     */
+    rate_limit?: {
+      /** A step and its account prop: <namespace>.<prop>; of a source, the prop alone (1 to 300 characters) */
+      account: string;
+      /** Integer, 1 to 10000 */
+      limit: number;
+      /** Integer, 1 to 86400 */
+      seconds: number;
+    };
+  } | null;
   /** Addition: the source runs in a process of its own; by default, code of one owner shares processes */
   isolated?: boolean;
 }
@@ -4181,6 +5407,89 @@ export interface UpdateSourceBody {
    * `$.service.db` that two of them set, one value stays (integer, 1 to 100)
    */
   concurrency?: number;
+  /**
+   * Addition: when runs may begin. Keys are paths into the event, such as {{event.body.customer}}. Of a
+   * component that replies to its requests it is refused, as is `concurrency` by key of a source whose own
+   * `concurrency` is 1. null: runs begin at once
+   */
+  flow_control?: {
+    /** At most `limit` runs of each key are under way */
+    concurrency?: {
+      /** Integer, 1 to 10000 */
+      limit: number;
+      /**
+       * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+       * all events (1 to 1000 characters)
+       */
+      key?: string;
+    };
+    /** At most `limit` runs of each key begin in any period of `seconds` */
+    throttle?: {
+      /** Integer, 1 to 10000 */
+      limit: number;
+      /** Integer, 1 to 86400 */
+      seconds: number;
+      /**
+       * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+       * all events (1 to 1000 characters)
+       */
+      key?: string;
+    };
+    /**
+     * One run, with the last event, when none of the key came for `seconds`; at the latest
+     * `max_wait_seconds` after the first
+     */
+    debounce?: {
+      /** Integer, 1 to 86400 */
+      seconds: number;
+      /** Integer, 1 to 604800 */
+      max_wait_seconds: number;
+      /**
+       * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+       * all events (1 to 1000 characters)
+       */
+      key?: string;
+    };
+    /** One run of each key is under way */
+    singleton?: {
+      /** Whether an event is skipped while a run of its key is under way, or replaces that run */
+      mode: 'skip' | 'replace';
+      /**
+       * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+       * all events (1 to 1000 characters)
+       */
+      key?: string;
+    };
+    /**
+     * One run for up to `max_events` of a key, or for what came within `max_seconds`; its event is {
+     * events, batch: { count, key } }
+     */
+    batch?: {
+      /** Integer, 1 to 1000 */
+      max_events: number;
+      /** Integer, 1 to 86400 */
+      max_seconds: number;
+      /**
+       * An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for
+       * all events (1 to 1000 characters)
+       */
+      key?: string;
+    };
+    /** Seconds by which a run is placed earlier in the queue, -600 to 600, or an expression for them */
+    priority?: number | string;
+    /**
+     * At most `limit` runs begin in any period of `seconds`, counted over all workflows and sources with a
+     * rate limit on the same account
+     */
+    rate_limit?: {
+      /** A step and its account prop: <namespace>.<prop>; of a source, the prop alone (1 to 300 characters) */
+      account: string;
+      /** Integer, 1 to 10000 */
+      limit: number;
+      /** Integer, 1 to 86400 */
+      seconds: number;
+    };
+  } | null;
   /** Addition: the source runs in a process of its own; by default, code of one owner shares processes */
   isolated?: boolean;
   /** Default true */
@@ -4390,11 +5699,14 @@ export interface CreateWorkflowBody {
       /** Seconds by which a run is placed earlier in the queue, -600 to 600, or an expression for them */
       priority?: number | string;
       /**
-       * At most `limit` runs begin in any period of `seconds`, counted over all workflows with a rate limit
-       * on the same account
+       * At most `limit` runs begin in any period of `seconds`, counted over all workflows and sources with
+       * a rate limit on the same account
        */
       rate_limit?: {
-        /** A step and its account prop: <namespace>.<prop> (3 to 300 characters) */
+        /**
+         * A step and its account prop: <namespace>.<prop>; of a source, the prop alone (1 to 300
+         * characters)
+         */
         account: string;
         /** Integer, 1 to 10000 */
         limit: number;
@@ -4554,11 +5866,14 @@ export interface CreateDeploymentBody {
       /** Seconds by which a run is placed earlier in the queue, -600 to 600, or an expression for them */
       priority?: number | string;
       /**
-       * At most `limit` runs begin in any period of `seconds`, counted over all workflows with a rate limit
-       * on the same account
+       * At most `limit` runs begin in any period of `seconds`, counted over all workflows and sources with
+       * a rate limit on the same account
        */
       rate_limit?: {
-        /** A step and its account prop: <namespace>.<prop> (3 to 300 characters) */
+        /**
+         * A step and its account prop: <namespace>.<prop>; of a source, the prop alone (1 to 300
+         * characters)
+         */
         account: string;
         /** Integer, 1 to 10000 */
         limit: number;
@@ -4567,6 +5882,8 @@ export interface CreateDeploymentBody {
       };
     } | null;
   };
+  /** Whether events start runs of it; absent: as before */
+  active?: boolean;
   /** d_… that the new version is made from; with another one deployed since it is a conflict */
   follows?: string;
 }
@@ -4696,11 +6013,14 @@ export interface CreateTemplateBody {
       /** Seconds by which a run is placed earlier in the queue, -600 to 600, or an expression for them */
       priority?: number | string;
       /**
-       * At most `limit` runs begin in any period of `seconds`, counted over all workflows with a rate limit
-       * on the same account
+       * At most `limit` runs begin in any period of `seconds`, counted over all workflows and sources with
+       * a rate limit on the same account
        */
       rate_limit?: {
-        /** A step and its account prop: <namespace>.<prop> (3 to 300 characters) */
+        /**
+         * A step and its account prop: <namespace>.<prop>; of a source, the prop alone (1 to 300
+         * characters)
+         */
         account: string;
         /** Integer, 1 to 10000 */
         limit: number;
@@ -4727,6 +6047,109 @@ export interface ListTemplatesQuery {
   after?: string;
   /** Cursor: items before it */
   before?: string;
+}
+
+/** Body of `POST /v1/imports`. */
+export interface CreateImportBody {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** A ZIP archive, or a bundle of millrace import --save, in base64; at most 24 MB */
+  archive?: string;
+  /** In place of an archive: the texts of the files by their paths */
+  files?: Record<string, string>;
+  /** Only report what would be done */
+  dry_run?: boolean;
+  /**
+   * Activate workflows and sources that were active there and need nothing by hand; default: all stay
+   * inactive
+   */
+  activate?: boolean;
+  /**
+   * Wait for answers where accounts or variables are missing: `state` is asking, `questions` says what, and
+   * POST /v1/imports/{id}/answers lets it begin. Until then, at most for 24 hours, the project is kept
+   * sealed, as credentials are
+   */
+  ask?: boolean;
+  /** proj_… of the workspace, which the workflows are put into */
+  project_id?: string;
+  /**
+   * Accounts (apn_…) here, by the slug of an app or by the id of an account there; later imports remember
+   * them
+   */
+  accounts?: Record<string, string>;
+}
+
+/** Query of `GET /v1/imports`. */
+export interface ListImportsQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
+  limit?: number;
+  /** Cursor: items after it */
+  after?: string;
+  /** Cursor: items before it */
+  before?: string;
+}
+
+/** Body of `POST /v1/imports/outline`. */
+export interface OutlineExportBody {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** A ZIP archive, or a bundle of millrace import --save, in base64; at most 24 MB */
+  archive?: string;
+  /** In place of an archive: the texts of the files by their paths */
+  files?: Record<string, string>;
+}
+
+/** Body of `POST /v1/imports/{id}/answers`. */
+export interface AnswerImportBody {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /**
+   * Accounts (apn_…) here, by the slug of an app or by the id of an account there; later imports remember
+   * them
+   */
+  accounts?: Record<string, string>;
+  /** Values by the names of variables; they are set as secrets of the workspace, or of the project */
+  variables?: Record<string, string>;
+  /** Default: as the import was started */
+  activate?: boolean;
+}
+
+/** Body of `POST /v1/imports/{id}/undo`. */
+export interface UndoImportBody {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
 }
 
 /** Query of `GET /v1/sources/{id}/event_summaries`. */

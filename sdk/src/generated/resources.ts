@@ -9,10 +9,12 @@ import type {
   AccountUses,
   AddRegistryPackageBody,
   AddRegistryRepositoryBody,
+  AnswerImportBody,
   ApiKey,
   App,
   AppOAuthClient,
   AppSummary,
+  AuditRecord,
   AutoSubscription,
   CancelRunBody,
   CancelRunsBody,
@@ -34,7 +36,10 @@ import type {
   CreateComponentBody,
   CreateDataStoreBody,
   CreateDeploymentBody,
+  CreateImportBody,
   CreateProjectBody,
+  CreateServiceAccountBody,
+  CreateServiceAccountKeyBody,
   CreateSourceBody,
   CreateSubscriptionAnswer,
   CreateSubscriptionBody,
@@ -48,35 +53,52 @@ import type {
   DataStore,
   DataStoreEntry,
   DeleteAccountQuery,
+  DeleteMeAnswer,
+  DeleteMeBody,
   DeleteOAuthClientQuery,
   DeleteSourceEventsQuery,
   DeleteSourceQuery,
   DeleteSubscriptionQuery,
+  DeleteUserBody,
   DeleteVariableQuery,
   DeleteWorkflowEventsQuery,
   DeleteWorkflowQuery,
+  DeleteWorkspaceBody,
+  Deletion,
   Delivery,
   Deployment,
+  DisableUserBody,
+  DisabledUser,
   Emit,
+  EnableUserBody,
   EventSummary,
+  ExportAuditQuery,
   Flow,
   GetAccountQuery,
   GetDeliveryQuery,
   GetHealthAnswer,
   GetMyFlowQuery,
+  GetMyUsageQuery,
   GetReadinessAnswer,
   GetRunQuery,
   GetVariableQuery,
   GetWorkspaceFlowQuery,
+  GetWorkspaceUsageQuery,
+  Identity,
+  Import,
+  ImportSummary,
   Instance,
   ListAccountAuditQuery,
   ListAccountsQuery,
   ListApiClientsQuery,
   ListApiKeysQuery,
   ListAppsQuery,
+  ListAuditQuery,
   ListComponentsQuery,
   ListDataStoreEntriesQuery,
+  ListDeletionsQuery,
   ListDeploymentsQuery,
+  ListImportsQuery,
   ListMyDataStoresQuery,
   ListMyDeadLettersQuery,
   ListMyEventsQuery,
@@ -86,6 +108,8 @@ import type {
   ListRegistryPackagesQuery,
   ListRegistryRepositoriesQuery,
   ListRunsQuery,
+  ListServiceAccountKeysQuery,
+  ListSessionsQuery,
   ListSourceDeliveriesQuery,
   ListSourceEmitsQuery,
   ListSourceEventsQuery,
@@ -115,6 +139,7 @@ import type {
   Member,
   OAuthClient,
   OAuthClientWithSecret,
+  OutlineExportBody,
   Overview,
   OwnWorkspace,
   PageParameters,
@@ -127,6 +152,7 @@ import type {
   PutMemberBody,
   PutOAuthClientBody,
   PutQuotaBody,
+  PutRetentionBody,
   PutTestEventBody,
   Quota,
   RedeliverDeliveryBody,
@@ -148,6 +174,7 @@ import type {
   ResumeWebhookBody,
   RevokeAccessTokenAnswer,
   RevokeAccessTokenBody,
+  RevokeOtherSessionsAnswer,
   RotateApiClientSecretBody,
   RotateWebhookSecretAnswer,
   RotateWebhookSecretBody,
@@ -160,11 +187,16 @@ import type {
   RunsAnswer,
   SearchComponentsAnswer,
   SearchComponentsQuery,
+  ServiceAccount,
   Session,
   SetVariableBody,
   SetVariablesBody,
+  Shares,
+  SignInMethods,
+  SignedInSession,
   Source,
   SourceLog,
+  SourceQueue,
   SourceTick,
   SourceTimer,
   StepTestResult,
@@ -177,13 +209,17 @@ import type {
   TestEvent,
   TestEventSummary,
   TestStepBody,
+  UndoImportBody,
+  UndoneImport,
   UpdateAccountBody,
   UpdateProjectBody,
   UpdateRegistryRepositoryBody,
+  UpdateServiceAccountBody,
   UpdateSourceBody,
   UpdateWebhookBody,
   UpdateWorkflowBody,
   UpdateWorkspaceBody,
+  UpdateWorkspaceRetentionBody,
   Usage,
   User,
   UserSummary,
@@ -195,6 +231,7 @@ import type {
   WorkflowSummary,
   WorkflowTick,
   Workspace,
+  WorkspaceRetention,
 } from './api-types.ts';
 
 /** `client.health` */
@@ -289,6 +326,21 @@ export class Users {
   }
 
   /**
+   * Deletes your user and everything that is yours personally.
+   *
+   * API keys, sessions and streams end at once. What you made in workspaces stays there; workspaces in
+   * which you are the only person are deleted too. The answer is 409 for the last admin of the instance,
+   * while you are the only admin of a workspace with other members, and while a workspace that would go too
+   * is under a legal hold.
+   *
+   * `DELETE /v1/users/me`
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  deleteMe(body: DeleteMeBody, query: CommonParameters = {}, options: RequestOptions = {}): Promise<DeleteMeAnswer> {
+    return this.#transport.data({ method: 'DELETE', path: '/v1/users/me', body, query: { ...query } }, options);
+  }
+
+  /**
    * Creates a user; only for the admin of the instance.
    *
    * `POST /v1/users`
@@ -310,13 +362,80 @@ export class Users {
   }
 
   /**
+   * Disables a user: keys, sessions and streams end at once; only for the admin of the instance.
+   *
+   * On every node. What the user deployed continues to run, and stays with its workspace where it belongs
+   * to one; with `pause`, sources and workflows that belong to the user personally are deactivated.
+   * Memberships stay, also that of the last admin of a workspace: make another member admin first. An admin
+   * of the instance is disabled by another one.
+   *
+   * `POST /v1/users/{id}/disable`
+   * @param userId u_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  disable(userId: string, body: DisableUserBody = {}, options: RequestOptions = {}): Promise<DisabledUser> {
+    return this.#transport.data({ method: 'POST', path: pathOf`/v1/users/${userId}/disable`, body, isRepeatable: true }, options);
+  }
+
+  /**
+   * Enables a disabled user: their keys work again; only for the admin of the instance.
+   *
+   * Sessions that ended stay ended, and what was deactivated stays inactive.
+   *
+   * `POST /v1/users/{id}/enable`
+   * @param userId u_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  enable(userId: string, body: EnableUserBody = {}, options: RequestOptions = {}): Promise<UserSummary> {
+    return this.#transport.data({ method: 'POST', path: pathOf`/v1/users/${userId}/enable`, body, isRepeatable: true }, options);
+  }
+
+  /**
+   * What waited or was refused because your own objects had their share of a node.
+   *
+   * `GET /v1/users/me/shares`
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  shares(query: CommonParameters = {}, options: RequestOptions = {}): Promise<Shares[]> {
+    return this.#transport.data({ method: 'GET', path: '/v1/users/me/shares', query: { ...query }, isRepeatable: true }, options);
+  }
+
+  /**
    * What your own objects used on each of the last 30 UTC days, oldest first.
    *
    * `GET /v1/users/me/usage`
    * @throws MillraceError what the service refused, with its `code`
    */
-  usage(query: CommonParameters = {}, options: RequestOptions = {}): Promise<Usage[]> {
+  usage(query: GetMyUsageQuery = {}, options: RequestOptions = {}): Promise<Usage[]> {
     return this.#transport.data({ method: 'GET', path: '/v1/users/me/usage', query: { ...query }, isRepeatable: true }, options);
+  }
+
+  /**
+   * Deletes a user and everything that is theirs personally; only for the admin of the instance.
+   *
+   * As DELETE /v1/users/me. Service accounts are deleted in their workspace.
+   *
+   * `DELETE /v1/users/{id}`
+   * @param userId u_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  delete(userId: string, body: DeleteUserBody, query: CommonParameters = {}, options: RequestOptions = {}): Promise<DeleteMeAnswer> {
+    return this.#transport.data({ method: 'DELETE', path: pathOf`/v1/users/${userId}`, body, query: { ...query } }, options);
+  }
+
+  /**
+   * Everything that is yours personally as JSON lines.
+   *
+   * One object on each line, as `{"kind", "data"}`: definitions, then files, events, runs with their steps,
+   * deliveries and audits. Secrets, values of variables and credentials are not in it. The content of a
+   * file can be read from its `url` for half an hour. The last line is `{"kind":"end"}`: without it the
+   * export was cut off.
+   *
+   * `GET /v1/users/me/export`
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  exportMe(query: CommonParameters = {}, options: RequestOptions = {}): Promise<string> {
+    return this.#transport.text({ method: 'GET', path: '/v1/users/me/export', query: { ...query }, isRepeatable: true }, options);
   }
 
   /**
@@ -352,7 +471,7 @@ export class ApiKeys {
   }
 
   /**
-   * Your API keys that can be used.
+   * Your API keys that are not revoked, newest first.
    *
    * `GET /v1/users/me/api_keys`
    * @returns all items by `for await`, or pages
@@ -365,6 +484,9 @@ export class ApiKeys {
   /**
    * Creates an API key for yourself.
    *
+   * The key has no scope that the key of this request does not have, and does not outlive it. A key never
+   * gives more than its user may do.
+   *
    * `POST /v1/users/me/api_keys`
    * @throws MillraceError what the service refused, with its `code`
    */
@@ -373,7 +495,7 @@ export class ApiKeys {
   }
 
   /**
-   * Revokes one of your API keys at once.
+   * Revokes one of your API keys, with its sessions and streams, at once.
    *
    * `DELETE /v1/users/me/api_keys/{id}`
    * @param apiKeyId key_…
@@ -381,6 +503,167 @@ export class ApiKeys {
    */
   revoke(apiKeyId: string, query: CommonParameters = {}, options: RequestOptions = {}): Promise<void> {
     return this.#transport.nothing({ method: 'DELETE', path: pathOf`/v1/users/me/api_keys/${apiKeyId}`, query: { ...query } }, options);
+  }
+}
+
+/** `client.sessions` */
+export class Sessions {
+  readonly #transport: Transport;
+
+  constructor(transport: Transport) {
+    this.#transport = transport;
+  }
+
+  /**
+   * Where you are signed in, newest first.
+   *
+   * `GET /v1/users/me/sessions`
+   * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
+   */
+  list(query: ListSessionsQuery = {}, options: RequestOptions = {}): Paged<SignedInSession> {
+    return this.#transport.paged({ method: 'GET', path: '/v1/users/me/sessions', query: { ...query }, isRepeatable: true }, options);
+  }
+
+  /**
+   * Ends all your sessions but the one that this request came with.
+   *
+   * With an API key instead of a session: all of them.
+   *
+   * `DELETE /v1/users/me/sessions`
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  revokeOthers(query: CommonParameters = {}, options: RequestOptions = {}): Promise<RevokeOtherSessionsAnswer> {
+    return this.#transport.data({ method: 'DELETE', path: '/v1/users/me/sessions', query: { ...query } }, options);
+  }
+
+  /**
+   * Ends one of your sessions, with its streams, at once.
+   *
+   * `DELETE /v1/users/me/sessions/{id}`
+   * @param sessionId ses_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  revoke(sessionId: string, query: CommonParameters = {}, options: RequestOptions = {}): Promise<void> {
+    return this.#transport.nothing({ method: 'DELETE', path: pathOf`/v1/users/me/sessions/${sessionId}`, query: { ...query } }, options);
+  }
+
+  /**
+   * The session of this request: its user, API key and end.
+   *
+   * `GET /v1/session`
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  get(query: CommonParameters = {}, options: RequestOptions = {}): Promise<Session> {
+    return this.#transport.data({ method: 'GET', path: '/v1/session', query: { ...query }, isRepeatable: true }, options);
+  }
+
+  /**
+   * How users sign in to the dashboard.
+   *
+   * `GET /v1/session/methods`
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  methods(options: RequestOptions = {}): Promise<SignInMethods> {
+    return this.#transport.data({ method: 'GET', path: '/v1/session/methods', isPublic: true, isRepeatable: true }, options);
+  }
+}
+
+/** `client.serviceAccounts` */
+export class ServiceAccounts {
+  readonly #transport: Transport;
+
+  constructor(transport: Transport) {
+    this.#transport = transport;
+  }
+
+  /**
+   * All service accounts of a workspace, oldest first; for its admins.
+   *
+   * `GET /v1/workspaces/{id}/service_accounts`
+   * @param workspaceId o_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  list(workspaceId: string, query: CommonParameters = {}, options: RequestOptions = {}): Promise<ServiceAccount[]> {
+    return this.#transport.data({ method: 'GET', path: pathOf`/v1/workspaces/${workspaceId}/service_accounts`, query: { ...query }, isRepeatable: true }, options);
+  }
+
+  /**
+   * Creates a service account: a user of the workspace for a program; for its admins.
+   *
+   * It comes in with API keys only, and cannot sign in to the dashboard. What it makes belongs to the
+   * workspace, without `org_id`. It stays when the user who made it leaves.
+   *
+   * `POST /v1/workspaces/{id}/service_accounts`
+   * @param workspaceId o_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  create(workspaceId: string, body: CreateServiceAccountBody, options: RequestOptions = {}): Promise<ServiceAccount> {
+    return this.#transport.data({ method: 'POST', path: pathOf`/v1/workspaces/${workspaceId}/service_accounts`, body }, options);
+  }
+
+  /**
+   * Changes the role of a service account; for admins of the workspace.
+   *
+   * `PUT /v1/workspaces/{id}/service_accounts/{account_id}`
+   * @param workspaceId o_…
+   * @param accountId u_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  update(workspaceId: string, accountId: string, body: UpdateServiceAccountBody, options: RequestOptions = {}): Promise<ServiceAccount> {
+    return this.#transport.data({ method: 'PUT', path: pathOf`/v1/workspaces/${workspaceId}/service_accounts/${accountId}`, body, isRepeatable: true }, options);
+  }
+
+  /**
+   * Removes a service account; its keys and streams end at once, and what it made stays.
+   *
+   * `DELETE /v1/workspaces/{id}/service_accounts/{account_id}`
+   * @param workspaceId o_…
+   * @param accountId u_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  delete(workspaceId: string, accountId: string, query: CommonParameters = {}, options: RequestOptions = {}): Promise<void> {
+    return this.#transport.nothing({ method: 'DELETE', path: pathOf`/v1/workspaces/${workspaceId}/service_accounts/${accountId}`, query: { ...query } }, options);
+  }
+
+  /**
+   * API keys of a service account that are not revoked, newest first.
+   *
+   * `GET /v1/workspaces/{id}/service_accounts/{account_id}/keys`
+   * @param workspaceId o_…
+   * @param accountId u_…
+   * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
+   */
+  listKeys(workspaceId: string, accountId: string, query: ListServiceAccountKeysQuery = {}, options: RequestOptions = {}): Paged<ApiKey> {
+    return this.#transport.paged({ method: 'GET', path: pathOf`/v1/workspaces/${workspaceId}/service_accounts/${accountId}/keys`, query: { ...query }, isRepeatable: true }, options);
+  }
+
+  /**
+   * Creates an API key for a service account.
+   *
+   * The key has no scope that the key of this request does not have, and does not outlive it.
+   *
+   * `POST /v1/workspaces/{id}/service_accounts/{account_id}/keys`
+   * @param workspaceId o_…
+   * @param accountId u_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  createKey(workspaceId: string, accountId: string, body: CreateServiceAccountKeyBody = {}, options: RequestOptions = {}): Promise<CreateApiKeyAnswer> {
+    return this.#transport.data({ method: 'POST', path: pathOf`/v1/workspaces/${workspaceId}/service_accounts/${accountId}/keys`, body }, options);
+  }
+
+  /**
+   * Revokes an API key of a service account at once.
+   *
+   * `DELETE /v1/workspaces/{id}/service_accounts/{account_id}/keys/{key_id}`
+   * @param workspaceId o_…
+   * @param accountId u_…
+   * @param keyId key_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  revokeKey(workspaceId: string, accountId: string, keyId: string, query: CommonParameters = {}, options: RequestOptions = {}): Promise<void> {
+    return this.#transport.nothing({ method: 'DELETE', path: pathOf`/v1/workspaces/${workspaceId}/service_accounts/${accountId}/keys/${keyId}`, query: { ...query } }, options);
   }
 }
 
@@ -439,14 +722,82 @@ export class Workspaces {
   }
 
   /**
+   * Deletes a workspace and everything in it; only for its admins.
+   *
+   * Access, endpoints and timers end at once; sources are deactivated, runs end, and all data is removed in
+   * the background: GET /v1/deletions/{id} has the state. It cannot be undone. While the workspace is under
+   * a legal hold the answer is 409.
+   *
+   * `DELETE /v1/workspaces/{id}`
+   * @param workspaceId o_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  delete(workspaceId: string, body: DeleteWorkspaceBody, query: CommonParameters = {}, options: RequestOptions = {}): Promise<Deletion> {
+    return this.#transport.data({ method: 'DELETE', path: pathOf`/v1/workspaces/${workspaceId}`, body, query: { ...query } }, options);
+  }
+
+  /**
+   * What waited or was refused because the objects of a workspace had their share of a node.
+   *
+   * `GET /v1/workspaces/{id}/shares`
+   * @param workspaceId o_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  shares(workspaceId: string, query: CommonParameters = {}, options: RequestOptions = {}): Promise<Shares[]> {
+    return this.#transport.data({ method: 'GET', path: pathOf`/v1/workspaces/${workspaceId}/shares`, query: { ...query }, isRepeatable: true }, options);
+  }
+
+  /**
    * What the objects of a workspace used on each of the last 30 UTC days, oldest first.
    *
    * `GET /v1/workspaces/{id}/usage`
    * @param workspaceId o_…
    * @throws MillraceError what the service refused, with its `code`
    */
-  usage(workspaceId: string, query: CommonParameters = {}, options: RequestOptions = {}): Promise<Usage[]> {
+  usage(workspaceId: string, query: GetWorkspaceUsageQuery = {}, options: RequestOptions = {}): Promise<Usage[]> {
     return this.#transport.data({ method: 'GET', path: pathOf`/v1/workspaces/${workspaceId}/usage`, query: { ...query }, isRepeatable: true }, options);
+  }
+
+  /**
+   * How long a workspace keeps events, runs, deliveries, audit and files.
+   *
+   * `GET /v1/workspaces/{id}/retention`
+   * @param workspaceId o_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  retention(workspaceId: string, query: CommonParameters = {}, options: RequestOptions = {}): Promise<WorkspaceRetention> {
+    return this.#transport.data({ method: 'GET', path: pathOf`/v1/workspaces/${workspaceId}/retention`, query: { ...query }, isRepeatable: true }, options);
+  }
+
+  /**
+   * Sets for how many days a workspace keeps what happened.
+   *
+   * Days that are not named stay as they are. They may be fewer than those of the instance, never more:
+   * only the admin of the instance sets more, with PUT /v1/retention/{id}. What is older is removed within
+   * an hour.
+   *
+   * `PUT /v1/workspaces/{id}/retention`
+   * @param workspaceId o_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  updateRetention(workspaceId: string, body: UpdateWorkspaceRetentionBody = {}, options: RequestOptions = {}): Promise<WorkspaceRetention> {
+    return this.#transport.data({ method: 'PUT', path: pathOf`/v1/workspaces/${workspaceId}/retention`, body, isRepeatable: true }, options);
+  }
+
+  /**
+   * Everything of a workspace as JSON lines.
+   *
+   * One object on each line, as `{"kind", "data"}`: definitions, then files, events, runs with their steps,
+   * deliveries and audits. Secrets, values of variables and credentials are not in it. The content of a
+   * file can be read from its `url` for half an hour. The last line is `{"kind":"end"}`: without it the
+   * export was cut off.
+   *
+   * `GET /v1/workspaces/{id}/export`
+   * @param workspaceId o_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  export(workspaceId: string, query: CommonParameters = {}, options: RequestOptions = {}): Promise<string> {
+    return this.#transport.text({ method: 'GET', path: pathOf`/v1/workspaces/${workspaceId}/export`, query: { ...query }, isRepeatable: true }, options);
   }
 
   /**
@@ -621,7 +972,7 @@ export class OauthClients {
   }
 
   /**
-   * Remove an OAuth client; its access tokens end at once.
+   * Remove an OAuth client; its access tokens and their streams end at once.
    *
    * `DELETE /v1/workspaces/{id}/oauth_clients/{client_id}`
    * @param workspaceId o_…
@@ -665,8 +1016,8 @@ export class AccessTokens {
   }
 }
 
-/** `client.sessions` */
-export class Sessions {
+/** `client.identities` */
+export class Identities {
   readonly #transport: Transport;
 
   constructor(transport: Transport) {
@@ -674,13 +1025,24 @@ export class Sessions {
   }
 
   /**
-   * The session of this request: its user, API key and end.
+   * Your accounts at the provider of single sign-on that are linked to your user.
    *
-   * `GET /v1/session`
+   * `GET /v1/users/me/identities`
    * @throws MillraceError what the service refused, with its `code`
    */
-  get(query: CommonParameters = {}, options: RequestOptions = {}): Promise<Session> {
-    return this.#transport.data({ method: 'GET', path: '/v1/session', query: { ...query }, isRepeatable: true }, options);
+  list(query: CommonParameters = {}, options: RequestOptions = {}): Promise<Identity[]> {
+    return this.#transport.data({ method: 'GET', path: '/v1/users/me/identities', query: { ...query }, isRepeatable: true }, options);
+  }
+
+  /**
+   * Unlinks an account at the provider: its sessions end, and the roles that its groups gave.
+   *
+   * `DELETE /v1/users/me/identities/{id}`
+   * @param identityId idn_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  unlink(identityId: string, query: CommonParameters = {}, options: RequestOptions = {}): Promise<void> {
+    return this.#transport.nothing({ method: 'DELETE', path: pathOf`/v1/users/me/identities/${identityId}`, query: { ...query } }, options);
   }
 }
 
@@ -714,6 +1076,72 @@ export class Quotas {
    */
   put(ownerId: string, body: PutQuotaBody = {}, options: RequestOptions = {}): Promise<Quota> {
     return this.#transport.data({ method: 'PUT', path: pathOf`/v1/quotas/${ownerId}`, body, isRepeatable: true }, options);
+  }
+}
+
+/** `client.retention` */
+export class Retention {
+  readonly #transport: Transport;
+
+  constructor(transport: Transport) {
+    this.#transport = transport;
+  }
+
+  /**
+   * How long a workspace keeps what happened, and its legal hold; only for the admin of the instance.
+   *
+   * `GET /v1/retention/{id}`
+   * @param workspaceId o_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  get(workspaceId: string, query: CommonParameters = {}, options: RequestOptions = {}): Promise<WorkspaceRetention> {
+    return this.#transport.data({ method: 'GET', path: pathOf`/v1/retention/${workspaceId}`, query: { ...query }, isRepeatable: true }, options);
+  }
+
+  /**
+   * Sets days and legal hold of a workspace; only for the admin of the instance.
+   *
+   * Days that are not named stay as they are, and may be more than those of the instance. While
+   * `legal_hold` is true, no event, run, delivery, file or record of the audit of the workspace is removed
+   * because of its age or number.
+   *
+   * `PUT /v1/retention/{id}`
+   * @param workspaceId o_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  put(workspaceId: string, body: PutRetentionBody = {}, options: RequestOptions = {}): Promise<WorkspaceRetention> {
+    return this.#transport.data({ method: 'PUT', path: pathOf`/v1/retention/${workspaceId}`, body, isRepeatable: true }, options);
+  }
+}
+
+/** `client.deletions` */
+export class Deletions {
+  readonly #transport: Transport;
+
+  constructor(transport: Transport) {
+    this.#transport = transport;
+  }
+
+  /**
+   * Deletions of workspaces and users, newest first; only for the admin of the instance.
+   *
+   * `GET /v1/deletions`
+   * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
+   */
+  list(query: ListDeletionsQuery = {}, options: RequestOptions = {}): Paged<Deletion> {
+    return this.#transport.paged({ method: 'GET', path: '/v1/deletions', query: { ...query }, isRepeatable: true }, options);
+  }
+
+  /**
+   * How far a deletion is; for the user who asked for it, and the admin of the instance.
+   *
+   * `GET /v1/deletions/{id}`
+   * @param deletionId del_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  get(deletionId: string, query: CommonParameters = {}, options: RequestOptions = {}): Promise<Deletion> {
+    return this.#transport.data({ method: 'GET', path: pathOf`/v1/deletions/${deletionId}`, query: { ...query }, isRepeatable: true }, options);
   }
 }
 
@@ -1121,9 +1549,10 @@ export class Accounts {
   /**
    * A link with which an account is connected, or connected again, in a browser.
    *
-   * The link is good for ten minutes and for the first browser that agrees there. That browser fills in
-   * fields of the app that are missing, is sent to the provider of an OAuth app, and in the end to
-   * redirect_url, with account_id, or with error and error_description.
+   * The link is good for ten minutes, until the key or access token of this request ends, and for the first
+   * browser that agrees there. It connects nothing once that key is revoked or its user disabled. That
+   * browser fills in fields of the app that are missing, is sent to the provider of an OAuth app, and in
+   * the end to redirect_url, with account_id, or with error and error_description.
    *
    * `POST /v1/accounts/connect`
    * @throws MillraceError what the service refused, with its `code`
@@ -1189,6 +1618,44 @@ export class Accounts {
   }
 }
 
+/** `client.audit` */
+export class Audit {
+  readonly #transport: Transport;
+
+  constructor(transport: Transport) {
+    this.#transport = transport;
+  }
+
+  /**
+   * The audit of all changes, newest first.
+   *
+   * Every change through the API, and by commands on the data folder: who made it, what changed, when, and
+   * from which address. Of a workspace (org_id) for its admins, else of what belongs to you personally.
+   * Kept for MILLRACE_AUDIT_DAYS.
+   *
+   * `GET /v1/audit`
+   * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
+   */
+  list(query: ListAuditQuery = {}, options: RequestOptions = {}): Paged<AuditRecord> {
+    return this.#transport.paged({ method: 'GET', path: '/v1/audit', query: { ...query }, isRepeatable: true }, options);
+  }
+
+  /**
+   * The audit of all changes as JSON lines, oldest first.
+   *
+   * Every change through the API, and by commands on the data folder: who made it, what changed, when, and
+   * from which address. Of a workspace (org_id) for its admins, else of what belongs to you personally.
+   * Kept for MILLRACE_AUDIT_DAYS. One record on each line, all that match the filter.
+   *
+   * `GET /v1/audit/export`
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  export(query: ExportAuditQuery = {}, options: RequestOptions = {}): Promise<string> {
+    return this.#transport.text({ method: 'GET', path: '/v1/audit/export', query: { ...query }, isRepeatable: true }, options);
+  }
+}
+
 /** `client.subscriptions` */
 export class Subscriptions {
   readonly #transport: Transport;
@@ -1220,6 +1687,20 @@ export class Subscriptions {
    */
   delete(query: DeleteSubscriptionQuery = {}, options: RequestOptions = {}): Promise<void> {
     return this.#transport.nothing({ method: 'DELETE', path: '/v1/subscriptions', query: { ...query } }, options);
+  }
+
+  /**
+   * The same as POST /subscriptions, with the listener and the emitter in the path.
+   *
+   * `PUT /v1/sources/{id}/listen/{emitter_id}`
+   * @param sourceId wh_…, dc_… or p_…
+   * @param emitterId The emitters: dc_…, p_…, all of a kind (dc_* or p_*), or everything of an owner (o_…
+   * or u_…). dc_* and p_* are those of the owner of the listener, or of the workspace that org_id names;
+   * later ones too
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  listen(sourceId: string, emitterId: string, body: ListenToEmitterBody = {}, options: RequestOptions = {}): Promise<Subscription> {
+    return this.#transport.data({ method: 'PUT', path: pathOf`/v1/sources/${sourceId}/listen/${emitterId}`, body }, options);
   }
 
   /**
@@ -1297,20 +1778,6 @@ export class Subscriptions {
    */
   deleteAuto(autoSubscriptionId: string, query: CommonParameters = {}, options: RequestOptions = {}): Promise<void> {
     return this.#transport.nothing({ method: 'DELETE', path: pathOf`/v1/auto_subscriptions/${autoSubscriptionId}`, query: { ...query } }, options);
-  }
-
-  /**
-   * The same as POST /subscriptions, with the listener and the emitter in the path.
-   *
-   * `PUT /v1/sources/{id}/listen/{emitter_id}`
-   * @param sourceId wh_…, dc_… or p_…
-   * @param emitterId The emitters: dc_…, p_…, all of a kind (dc_* or p_*), or everything of an owner (o_…
-   * or u_…). dc_* and p_* are those of the owner of the listener, or of the workspace that org_id names;
-   * later ones too
-   * @throws MillraceError what the service refused, with its `code`
-   */
-  listen(sourceId: string, emitterId: string, body: ListenToEmitterBody = {}, options: RequestOptions = {}): Promise<Subscription> {
-    return this.#transport.data({ method: 'PUT', path: pathOf`/v1/sources/${sourceId}/listen/${emitterId}`, body }, options);
   }
 }
 
@@ -1408,20 +1875,6 @@ export class Webhooks {
   }
 
   /**
-   * Create a webhook; its id is used as listener_id.
-   *
-   * `url` is required; parameters stand in the query or in the body, the query wins. Each event is a POST
-   * whose body is what was emitted, signed as Standard Webhooks says with the `signing_secret`, which only
-   * this answer has.
-   *
-   * `POST /v1/webhooks`
-   * @throws MillraceError what the service refused, with its `code`
-   */
-  create(body: CreateWebhookBody = {}, options: RequestOptions = {}): Promise<CreateWebhookAnswer> {
-    return this.#transport.data({ method: 'POST', path: '/v1/webhooks', body }, options);
-  }
-
-  /**
    * Webhooks of the authenticated user.
    *
    * `GET /v1/users/me/webhooks`
@@ -1442,6 +1895,20 @@ export class Webhooks {
    */
   listInWorkspace(workspaceId: string, query: ListWorkspaceWebhooksQuery = {}, options: RequestOptions = {}): Paged<Webhook> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/workspaces/${workspaceId}/webhooks`, query: { ...query }, isRepeatable: true }, options);
+  }
+
+  /**
+   * Create a webhook; its id is used as listener_id.
+   *
+   * `url` is required; parameters stand in the query or in the body, the query wins. Each event is a POST
+   * whose body is what was emitted, signed as Standard Webhooks says with the `signing_secret`, which only
+   * this answer has.
+   *
+   * `POST /v1/webhooks`
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  create(body: CreateWebhookBody = {}, options: RequestOptions = {}): Promise<CreateWebhookAnswer> {
+    return this.#transport.data({ method: 'POST', path: '/v1/webhooks', body }, options);
   }
 
   /**
@@ -1571,6 +2038,29 @@ export class Deliveries {
   }
 
   /**
+   * Dead letters of listeners of the authenticated user, newest first.
+   *
+   * `GET /v1/users/me/dead_letters`
+   * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
+   */
+  listDeadLetters(query: ListMyDeadLettersQuery = {}, options: RequestOptions = {}): Paged<Delivery> {
+    return this.#transport.paged({ method: 'GET', path: '/v1/users/me/dead_letters', query: { ...query }, isRepeatable: true }, options);
+  }
+
+  /**
+   * Dead letters of listeners of a workspace, newest first.
+   *
+   * `GET /v1/workspaces/{id}/dead_letters`
+   * @param workspaceId o_…
+   * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
+   */
+  listDeadLettersInWorkspace(workspaceId: string, query: ListWorkspaceDeadLettersQuery = {}, options: RequestOptions = {}): Paged<Delivery> {
+    return this.#transport.paged({ method: 'GET', path: pathOf`/v1/workspaces/${workspaceId}/dead_letters`, query: { ...query }, isRepeatable: true }, options);
+  }
+
+  /**
    * One delivery with its attempts.
    *
    * `GET /v1/deliveries/{id}`
@@ -1592,29 +2082,6 @@ export class Deliveries {
    */
   redeliver(deliveryId: string, body: RedeliverDeliveryBody = {}, options: RequestOptions = {}): Promise<Delivery> {
     return this.#transport.data({ method: 'POST', path: pathOf`/v1/deliveries/${deliveryId}/redeliver`, body }, options);
-  }
-
-  /**
-   * Dead letters of listeners of the authenticated user, newest first.
-   *
-   * `GET /v1/users/me/dead_letters`
-   * @returns all items by `for await`, or pages
-   * @throws MillraceError while it is iterated: what the service refused, with its `code`
-   */
-  listDeadLetters(query: ListMyDeadLettersQuery = {}, options: RequestOptions = {}): Paged<Delivery> {
-    return this.#transport.paged({ method: 'GET', path: '/v1/users/me/dead_letters', query: { ...query }, isRepeatable: true }, options);
-  }
-
-  /**
-   * Dead letters of listeners of a workspace, newest first.
-   *
-   * `GET /v1/workspaces/{id}/dead_letters`
-   * @param workspaceId o_…
-   * @returns all items by `for await`, or pages
-   * @throws MillraceError while it is iterated: what the service refused, with its `code`
-   */
-  listDeadLettersInWorkspace(workspaceId: string, query: ListWorkspaceDeadLettersQuery = {}, options: RequestOptions = {}): Paged<Delivery> {
-    return this.#transport.paged({ method: 'GET', path: pathOf`/v1/workspaces/${workspaceId}/dead_letters`, query: { ...query }, isRepeatable: true }, options);
   }
 }
 
@@ -1806,6 +2273,8 @@ export class Workflows {
 
   /**
    * Run one step by itself, deployed or as it is given; nothing is recorded and nothing is sent.
+   *
+   * `step` needs the scope `write` beside `run`, and an account in its props needs `credentials`.
    *
    * `POST /v1/workflows/{id}/steps/{namespace}/test`
    * @param workflowId p_…
@@ -2011,7 +2480,8 @@ export class Actions {
    * Run one action once and wait for what comes of it.
    *
    * What goes wrong in the code of the action is in the answer: os has the error, ret is null. Nothing is
-   * kept of the run but what it used.
+   * kept of the run but what it used. component_code and a URL need the scope `write` too, and an account
+   * in configured_props needs `credentials`.
    *
    * `POST /v1/actions/run`
    * @throws MillraceError what the service refused, with its `code`
@@ -2223,6 +2693,17 @@ export class Sources {
   listTimers(sourceId: string, query: CommonParameters = {}, options: RequestOptions = {}): Promise<SourceTimer[]> {
     return this.#transport.data({ method: 'GET', path: pathOf`/v1/sources/${sourceId}/timers`, query: { ...query }, isRepeatable: true }, options);
   }
+
+  /**
+   * What waits for a source with flow control, by key, and why.
+   *
+   * `GET /v1/sources/{id}/queue`
+   * @param sourceId dc_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  queue(sourceId: string, query: CommonParameters = {}, options: RequestOptions = {}): Promise<SourceQueue> {
+    return this.#transport.data({ method: 'GET', path: pathOf`/v1/sources/${sourceId}/queue`, query: { ...query }, isRepeatable: true }, options);
+  }
 }
 
 /** `client.deployments` */
@@ -2317,6 +2798,102 @@ export class Templates {
    */
   delete(templateId: string, query: CommonParameters = {}, options: RequestOptions = {}): Promise<void> {
     return this.#transport.nothing({ method: 'DELETE', path: pathOf`/v1/templates/${templateId}`, query: { ...query } }, options);
+  }
+}
+
+/** `client.imports` */
+export class Imports {
+  readonly #transport: Transport;
+
+  constructor(transport: Transport) {
+    this.#transport = transport;
+  }
+
+  /**
+   * Bring workflows, sources, webhooks and subscriptions of Pipedream here.
+   *
+   * Takes a synced repository (a clone, a ZIP of one, or the folder of one workflow), a project export, or
+   * a bundle, which also has what the API of Pipedream answered. The archive or bundle may also be the body
+   * itself (application/zip or application/octet-stream, at most 64 MB), with the options in the query,
+   * which win over those of a JSON body. Responds at once; the import is done in the background, each
+   * workflow in a transaction of its own, and continues after a crash. Objects are recognised by their ids
+   * there: a second import updates what changed there, and reports a conflict for what was also changed
+   * here. A dry run answers what would be done, and does nothing.
+   *
+   * `POST /v1/imports`
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  create(body: CreateImportBody = {}, options: RequestOptions = {}): Promise<Import> {
+    return this.#transport.data({ method: 'POST', path: '/v1/imports', body }, options);
+  }
+
+  /**
+   * Imports of a workspace, or your own, newest first.
+   *
+   * `GET /v1/imports`
+   * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
+   */
+  list(query: ListImportsQuery = {}, options: RequestOptions = {}): Paged<ImportSummary> {
+    return this.#transport.paged({ method: 'GET', path: '/v1/imports', query: { ...query }, isRepeatable: true }, options);
+  }
+
+  /**
+   * The structure of an export without its content.
+   *
+   * For a report of a format that the importer does not understand: names of keys and types of values, of
+   * ids only their prefixes; no text, number, code or path. Nothing is stored. The archive or bundle may
+   * also be the body itself.
+   *
+   * `POST /v1/imports/outline`
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  outline(body: OutlineExportBody = {}, options: RequestOptions = {}): Promise<Record<string, unknown>> {
+    return this.#transport.data({ method: 'POST', path: '/v1/imports/outline', body }, options);
+  }
+
+  /**
+   * An import: how far it is, and its report.
+   *
+   * `GET /v1/imports/{id}`
+   * @param importId imp_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  get(importId: string, query: CommonParameters = {}, options: RequestOptions = {}): Promise<Import> {
+    return this.#transport.data({ method: 'GET', path: pathOf`/v1/imports/${importId}`, query: { ...query }, isRepeatable: true }, options);
+  }
+
+  /**
+   * Answer the questions of an import, which then begins.
+   *
+   * For an import that was started with `ask`. Questions that get no answer stay open: what needs them is
+   * by hand in the report. Accounts are those of the owner, or of the user who started the import and gives
+   * the answers. Variables are stored with the answers or not at all.
+   *
+   * `POST /v1/imports/{id}/answers`
+   * @param importId imp_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  answer(importId: string, body: AnswerImportBody = {}, options: RequestOptions = {}): Promise<Import> {
+    return this.#transport.data({ method: 'POST', path: pathOf`/v1/imports/${importId}/answers`, body }, options);
+  }
+
+  /**
+   * Remove what an import made and was not changed since.
+   *
+   * Subscriptions go first. Sources and webhooks that were changed since stay, as do those with other
+   * subscriptions. Workflows that were changed since in any way (deployed, renamed, activated or
+   * deactivated, subscribed, or changed by a later import) stay, and so do what they use, data stores with
+   * entries and variables with another value; `kept` says why. Workflows that the import only changed stay
+   * as they are now: what they were before is not brought back. Requests at the same time share one undo,
+   * on whichever nodes, and get the same answer.
+   *
+   * `POST /v1/imports/{id}/undo`
+   * @param importId imp_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  undo(importId: string, body: UndoImportBody = {}, options: RequestOptions = {}): Promise<UndoneImport> {
+    return this.#transport.data({ method: 'POST', path: pathOf`/v1/imports/${importId}/undo`, body }, options);
   }
 }
 
@@ -2521,18 +3098,23 @@ export class Resources {
   readonly health: Health;
   readonly users: Users;
   readonly apiKeys: ApiKeys;
+  readonly sessions: Sessions;
+  readonly serviceAccounts: ServiceAccounts;
   readonly workspaces: Workspaces;
   readonly projects: Projects;
   readonly members: Members;
   readonly oauthClients: OauthClients;
   readonly accessTokens: AccessTokens;
-  readonly sessions: Sessions;
+  readonly identities: Identities;
   readonly quotas: Quotas;
+  readonly retention: Retention;
+  readonly deletions: Deletions;
   readonly dataStores: DataStores;
   readonly variables: Variables;
   readonly apps: Apps;
   readonly apphooks: Apphooks;
   readonly accounts: Accounts;
+  readonly audit: Audit;
   readonly subscriptions: Subscriptions;
   readonly replays: Replays;
   readonly webhooks: Webhooks;
@@ -2546,6 +3128,7 @@ export class Resources {
   readonly sources: Sources;
   readonly deployments: Deployments;
   readonly templates: Templates;
+  readonly imports: Imports;
   readonly eventSummaries: EventSummaries;
   readonly events: Events;
 
@@ -2553,18 +3136,23 @@ export class Resources {
     this.health = new Health(transport);
     this.users = new Users(transport);
     this.apiKeys = new ApiKeys(transport);
+    this.sessions = new Sessions(transport);
+    this.serviceAccounts = new ServiceAccounts(transport);
     this.workspaces = new Workspaces(transport);
     this.projects = new Projects(transport);
     this.members = new Members(transport);
     this.oauthClients = new OauthClients(transport);
     this.accessTokens = new AccessTokens(transport);
-    this.sessions = new Sessions(transport);
+    this.identities = new Identities(transport);
     this.quotas = new Quotas(transport);
+    this.retention = new Retention(transport);
+    this.deletions = new Deletions(transport);
     this.dataStores = new DataStores(transport);
     this.variables = new Variables(transport);
     this.apps = new Apps(transport);
     this.apphooks = new Apphooks(transport);
     this.accounts = new Accounts(transport);
+    this.audit = new Audit(transport);
     this.subscriptions = new Subscriptions(transport);
     this.replays = new Replays(transport);
     this.webhooks = new Webhooks(transport);
@@ -2578,6 +3166,7 @@ export class Resources {
     this.sources = new Sources(transport);
     this.deployments = new Deployments(transport);
     this.templates = new Templates(transport);
+    this.imports = new Imports(transport);
     this.eventSummaries = new EventSummaries(transport);
     this.events = new Events(transport);
   }

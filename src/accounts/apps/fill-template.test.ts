@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
+import { cpuMsOf } from '../../../test/support/cpu-time.ts';
 import { fieldsOf, fillTemplate, TemplateError } from './fill-template.ts';
 
 const url = (template: string, values: Record<string, unknown>) => fillTemplate(template, values, 'url');
@@ -136,14 +137,15 @@ describe('a URL template', () => {
   });
 });
 
-test('an address of any length is judged at once, as this happens in the process that serves everybody', () => {
+test('an address of any length is judged at once, as this happens in the process that serves all users', async () => {
   const slashes = '/'.repeat(60_000);
-  const startMs = performance.now();
-  assertRefused('https://{{h}}/x', { h: `${slashes}x` });
-  assertRefused('https://{{h}}.example.com/', { h: `a${slashes}x` });
-  assertRefused('{{h}}/x', { h: `https://a/${slashes}x` });
-  assertRefused('https://a:{{h}}/x', { h: `${' '.repeat(60_000)}1` });
-  assert.ok(performance.now() - startMs < 1000);
+  const tookMs = await cpuMsOf(() => {
+    assertRefused('https://{{h}}/x', { h: `${slashes}x` });
+    assertRefused('https://{{h}}.example.com/', { h: `a${slashes}x` });
+    assertRefused('{{h}}/x', { h: `https://a/${slashes}x` });
+    assertRefused('https://a:{{h}}/x', { h: `${' '.repeat(60_000)}1` });
+  });
+  assert.ok(tookMs < 1000, `${tookMs} ms`);
 });
 
 describe('a text template', () => {

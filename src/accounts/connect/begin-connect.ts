@@ -6,6 +6,7 @@ import { checkName, needsNoAccount } from '#accounts/manage-accounts.ts';
 import type { OAuthClient } from '#accounts/oauth/grant.ts';
 import { checkScopes, openClientRow, registrationOf } from '#accounts/oauth/manage-oauth-clients.ts';
 import { findClientOf } from '#accounts/oauth/oauth-client-store.ts';
+import { endOf } from '#identity/api-tokens.ts';
 import { type Caller, notFound } from '#identity/permissions.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
@@ -17,7 +18,10 @@ import { checkFields } from './connect-fields.ts';
 import { callbackUri, type FlowSecrets, hashOf, sealSecrets, withoutSecrets } from './connect-flow.ts';
 import { countOpenFlows, insertFlow } from './connect-flow-store.ts';
 
-/** A link is good for that long, the stay at the provider included: time to find a password, not to lose a link. */
+/**
+ * A link is good for that long, the stay at the provider included: time to find a password, not to lose a link. It ends earlier with the key
+ * that made it.
+ */
 const linkMs = 10 * 60_000;
 const redirectUrlCharactersMax = 2_000;
 /** Maximum of open links of one owner. Each keeps the fields that it was made with. */
@@ -71,6 +75,7 @@ export async function beginConnect(
     keep: {},
   };
   const nowMs = clock.now();
+  const expiresAtMs = Math.min(nowMs + linkMs, (await endOf(store.read, caller)) ?? Number.POSITIVE_INFINITY);
   const id = newId('cf');
   const link = newSecret();
   await store.transaction(async (tx) => {
@@ -84,6 +89,7 @@ export async function beginConnect(
       id,
       owner_id: ownerId,
       user_id: caller.userId,
+      key_id: caller.keyId,
       app_slug: app.slug,
       oauth_client_id: client?.id ?? null,
       account_id: account?.id ?? null,
@@ -94,13 +100,13 @@ export async function beginConnect(
       state_hash: null,
       sealed: await sealSecrets(tx, { vault, clock }, { id, owner_id: ownerId }, secrets),
       created_at_ms: nowMs,
-      expires_at_ms: nowMs + linkMs,
+      expires_at_ms: expiresAtMs,
       used_at_ms: null,
     });
   });
   return {
     url: `${options.publicUrl()}/connect/${link}`,
-    expiresAtMs: nowMs + linkMs,
+    expiresAtMs,
   };
 }
 

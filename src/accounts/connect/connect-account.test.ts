@@ -7,8 +7,10 @@ import { OAuth1Flow } from '#accounts/oauth/oauth1-flow.ts';
 import { createTokenEndpoint } from '#accounts/oauth/token-endpoint.ts';
 import { AddressPolicy } from '#egress/address-policy.ts';
 import { createGuardedDispatcher } from '#egress/guarded-dispatcher.ts';
+import { insertApiKey } from '#identity/api-key-store.ts';
 import type { Caller } from '#identity/permissions.ts';
 import { insertUser } from '#identity/user-store.ts';
+import { newSecret } from '#lib/ids.ts';
 import { silentLogger } from '#lib/logger.ts';
 import { openObject } from '#vault/sealed-values.ts';
 import { Vault } from '#vault/vault.ts';
@@ -47,7 +49,8 @@ forEachStore((fixture) => {
       connector = connectorOn();
       await fixture.store.transaction(async (tx) => {
         const user = await insertUser(tx, { username: 'ada', email: 'ada@example.com', isAdmin: false }, 1);
-        caller = { userId: user.id, isAdmin: false, keyId: 'key_1' };
+        const key = await insertApiKey(tx, { userId: user.id, name: 'links', secret: newSecret() }, 1);
+        caller = { userId: user.id, isAdmin: false, keyId: key.id };
         userId = user.id;
         const { clientId: id, clientSecret } = provider;
         const app = parseApp(provider.app('hub'));
@@ -235,6 +238,43 @@ forEachStore((fixture) => {
       const step = await connector.callback(answer, cookies);
       assert.ok(step.kind === 'failed');
       assert.equal(step.failure.code, 'not_allowed');
+    });
+
+    test('of a user who was disabled, or whose key was revoked or expired, change nothing', async () => {
+      const begun = async () => atProvider(await begin());
+      const { answer, cookies } = await begun();
+      const step = await connector.callback(answer, cookies);
+      assert.ok(step.kind === 'connected');
+      const accountId = step.account.id;
+      const again = async () => {
+        const { url } = await connector.begin({
+          ...{ caller, ownerId: userId, app: undefined, accountId, name: null },
+          ...{ redirectUrl: undefined, fields: {}, scopes: undefined },
+        });
+        return atProvider(url.slice(`${publicUrl}/connect/`.length));
+      };
+      const set = (table: 'users' | 'api_keys', changes: object) =>
+        fixture.store.transaction(async (tx) => {
+          await tx.updateTable(table).set(changes).where('id', 'in', [userId, caller.keyId]).execute();
+        });
+      const sealed = async () => (await findSealedAccount(fixture.store.read, accountId))?.sealed;
+      const before = await sealed();
+      for (const [table, ended, restored] of [
+        ['users', { disabled_at_ms: clock.now() }, { disabled_at_ms: null }],
+        ['api_keys', { revoked_at_ms: clock.now() }, { revoked_at_ms: null }],
+        ['api_keys', { expires_at_ms: clock.now() }, { expires_at_ms: null }],
+      ] as const) {
+        for (const link of [await begun(), await again()]) {
+          await set(table, ended);
+          const refused = await connector.callback(link.answer, link.cookies);
+          assert.ok(refused.kind === 'failed', JSON.stringify(ended));
+          assert.equal(refused.failure.code, 'not_allowed');
+          await set(table, restored);
+        }
+      }
+      assert.equal(await sealed(), before);
+      const { length } = await fixture.store.read.selectFrom('accounts').select('id').execute();
+      assert.equal(length, 1);
     });
 
     test('a client that was changed refreshes its accounts at once, but not those it has nothing for', async () => {

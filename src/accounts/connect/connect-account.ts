@@ -4,6 +4,7 @@ import { keysGrant } from '#accounts/manage-accounts.ts';
 import { GrantError, type OAuthClient } from '#accounts/oauth/grant.ts';
 import { openClient } from '#accounts/oauth/manage-oauth-clients.ts';
 import { accountGrant, oauthCredentials } from '#accounts/oauth-credentials.ts';
+import { noteSubject } from '#audit/audit-context.ts';
 import { newSecret } from '#lib/ids.ts';
 import type { Logger } from '#lib/logger.ts';
 import { beginConnect, type ConnectLinkOptions } from './begin-connect.ts';
@@ -38,6 +39,7 @@ import {
 } from './connect-flow-store.ts';
 import { type ConnectProvider, type ProviderAnswer, refusalIn, stateOf } from './connect-provider.ts';
 import { describeRequester } from './describe-requester.ts';
+import { noteMaker } from './note-maker.ts';
 import { type Gained, storeConnection } from './store-connection.ts';
 
 const stateCharactersMax = 8_000;
@@ -100,6 +102,7 @@ export class AccountConnector {
         'The form did not come from this page. Open the link again and fill it in there.',
       );
     }
+    await noteMaker(store.read, flow);
     await this.#bind(flow, browser);
     const prepared = await this.#prepare(flow);
     if ('kind' in prepared) return prepared;
@@ -130,6 +133,7 @@ export class AccountConnector {
         : await findFlowByState(store.read, hashOf('state', state));
     const flow = this.#alive(found);
     this.#ownBrowser(flow, cookies);
+    await noteMaker(store.read, flow);
     const prepared = await this.#prepare(flow);
     // From here on this answer is used up, whatever the outcome.
     const isOurs = await store.transaction((tx) => takeFlow(tx, flow, clock.now()));
@@ -172,6 +176,7 @@ export class AccountConnector {
 
   async #store(flow: ConnectFlow, app: AppDefinition, gained: Gained): Promise<ConnectStep> {
     const { store, clock, logger } = this.#options;
+    if (flow.account_id !== null) noteSubject({ kind: 'accounts', id: flow.account_id });
     const outcome = await store.transaction((tx) => storeConnection(tx, this.#options, flow, app, gained));
     if ('code' in outcome) return this.#fail(flow, outcome);
     const isNew = flow.account_id === null;

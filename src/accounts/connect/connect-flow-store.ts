@@ -10,6 +10,7 @@ const columns = [
   'id',
   'owner_id',
   'user_id',
+  'key_id',
   'app_slug',
   'oauth_client_id',
   'account_id',
@@ -105,4 +106,12 @@ export async function takeFlow(
     .where('state_hash', flow.state_hash === null ? 'is' : '=', flow.state_hash)
     .executeTakeFirst();
   return numUpdatedRows > 0n;
+}
+
+/** Ends the links for accounts of an owner, and those that a user has made for other owners. */
+export async function deleteFlowsOf(tx: Tx, ownerId: string): Promise<void> {
+  await tx
+    .deleteFrom('connect_flows')
+    .where((where) => where.or([where('owner_id', '=', ownerId), where('user_id', '=', ownerId)]))
+    .execute();
 }

@@ -3,7 +3,9 @@ import { requireAccount } from '#accounts/account-rights.ts';
 import { type Account, findAccount, findSealedAccount } from '#accounts/account-store.ts';
 import type { AppDefinition } from '#accounts/apps/app-definition.ts';
 import { type AccountGrant, replaceCredentials, storeAccount } from '#accounts/manage-accounts.ts';
+import { noteSubject } from '#audit/audit-context.ts';
 import { findClient } from '#identity/api-client-store.ts';
+import { isStillValid } from '#identity/api-tokens.ts';
 import { type Caller, mayWrite } from '#identity/permissions.ts';
 import { findUser } from '#identity/user-store.ts';
 import { CallerError } from '#lib/errors.ts';
@@ -44,7 +46,7 @@ async function storeNew(
   app: AppDefinition,
   { credentials, grant }: Gained,
 ): Promise<Account | ConnectFailure> {
-  const caller = await callerOfFlow(tx, flow);
+  const caller = await callerOfFlow(tx, flow, options.clock.now());
   if (caller === undefined || !(await mayWrite(tx, caller, flow.owner_id))) return notAllowed;
   const account = await storeAccount(tx, options, {
     ownerId: flow.owner_id,
@@ -54,6 +56,7 @@ async function storeNew(
     credentials,
     grant,
   });
+  noteSubject({ kind: 'accounts', id: account.id, isNew: true });
   await audit(tx, options, flow, account, 'connected', grant);
   return account;
 }
@@ -65,7 +68,7 @@ async function storeAgain(
   accountId: string,
   gained: Gained,
 ): Promise<Account | ConnectFailure> {
-  const caller = await callerOfFlow(tx, flow);
+  const caller = await callerOfFlow(tx, flow, options.clock.now());
   if (caller === undefined) return notAllowed;
   try {
     await requireAccount(tx, caller, accountId, 'change');
@@ -111,13 +114,23 @@ async function audit(
   });
 }
 
-/** The maker of the link, with present rights: a user, or an OAuth client of a workspace. Undefined when it is gone. */
-async function callerOfFlow(db: Db, flow: ConnectFlow): Promise<Caller | undefined> {
+/**
+ * The maker of the link, with present rights: a user, or an OAuth client of a workspace. Undefined when it is gone or disabled, or when the
+ * key or token that made the link no longer works.
+ */
+async function callerOfFlow(db: Db, flow: ConnectFlow, nowMs: number): Promise<Caller | undefined> {
+  const caller = await makerOfFlow(db, flow);
+  return caller !== undefined && (await isStillValid(db, caller, nowMs)) ? caller : undefined;
+}
+
+async function makerOfFlow(db: Db, flow: ConnectFlow): Promise<Caller | undefined> {
   if (flow.user_id.startsWith('oac_')) {
     const client = await findClient(db, flow.user_id);
     if (client === undefined || client.revoked_at_ms !== null) return undefined;
-    return { userId: client.id, isAdmin: false, keyId: '', workspaceId: client.workspace_id };
+    return { userId: client.id, isAdmin: false, keyId: flow.key_id, workspaceId: client.workspace_id };
   }
   const user = await findUser(db, flow.user_id);
-  return user === undefined ? undefined : { userId: user.id, isAdmin: user.is_admin === 1, keyId: '' };
+  return user === undefined
+    ? undefined
+    : { userId: user.id, isAdmin: user.is_admin === 1, keyId: flow.key_id };
 }

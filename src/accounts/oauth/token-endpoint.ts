@@ -3,6 +3,7 @@ import type { OAuth2Settings } from '#accounts/apps/app-definition.ts';
 import { fieldsOf } from '#accounts/apps/fill-template.ts';
 import type { GuardedDispatcher } from '#egress/guarded-dispatcher.ts';
 import { type GuardedResponse, guardedFetch } from '#egress/guarded-fetch.ts';
+import { basicCredentials } from '#lib/basic-credentials.ts';
 import type { Clock } from '#lib/clock.ts';
 import { makeRedactor, secretValues } from '#vault/redact.ts';
 import { type Grant, type GrantContext, GrantError, type TokenEndpoint } from './grant.ts';
@@ -291,19 +292,10 @@ function authenticationOf({ app, client }: GrantContext): oauth.ClientAuth {
   return clientAuth === 'basic' ? basicAuthentication(clientSecret) : oauth.ClientSecretPost(clientSecret);
 }
 
-/**
- * RFC 6749, 2.3.1: id and secret are form-encoded. The library also encodes `-`, `_` and `.`, which occur in most
- * secrets; the rule does not require it, and providers that do not decode would see another secret.
- */
 function basicAuthentication(clientSecret: string): oauth.ClientAuth {
   return (_server, client, _body, headers) => {
-    const credentials = `${formEncoded(client.client_id)}:${formEncoded(clientSecret)}`;
-    headers.set('authorization', `Basic ${Buffer.from(credentials).toString('base64')}`);
+    headers.set('authorization', basicCredentials(client.client_id, clientSecret));
   };
-}
-
-function formEncoded(text: string): string {
-  return new URLSearchParams([['', text]]).toString().slice(1);
 }
 
 function claimsOf(

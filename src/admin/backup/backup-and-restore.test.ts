@@ -12,6 +12,8 @@ import { openSnapshot } from '#storage/snapshot.ts';
 import { openSqliteStore } from '#storage/sqlite-store.ts';
 import type { Store } from '#storage/store.ts';
 import type { Tables } from '#storage/tables.ts';
+import { claimOf } from '#user-data/files/file-bucket-store.ts';
+import { insertFile } from '#user-data/files/file-store.ts';
 import { checkMasterKey, takeMasterKey } from '#vault/check-master-key.ts';
 import { Vault } from '#vault/vault.ts';
 import { postgresSkip } from '../../../test/support/databases.ts';
@@ -468,7 +470,17 @@ describe('a backup', () => {
       await store.transaction((tx) =>
         tx
           .insertInto('users')
-          .values({ id: 'u_9', username: 'nine', email: 'n@b', is_admin: 1, created_at_ms: 5 })
+          .values({
+            id: 'u_9',
+            username: 'nine',
+            email: 'n@b',
+            is_admin: 1,
+            kind: 'person',
+            workspace_id: null,
+            created_by: null,
+            disabled_at_ms: null,
+            created_at_ms: 5,
+          })
           .execute(),
       );
       await store.close();
@@ -515,6 +527,33 @@ describe('a backup', () => {
     assert.deepEqual([lost.length, dataKeys], [1, 1]);
     assert.match(lost[0] ?? '', / of o_2$/);
     await place.remove();
+  });
+
+  test('files in a bucket are counted when it is restored, and the bucket stays with the original', async () => {
+    for (const dialect of ['sqlite', ...(postgresSkip() === false ? (['postgres'] as const) : [])] as const) {
+      const original = await createStoreLocation(dialect);
+      const store = await original.open();
+      await takeMasterKey(store, oldVault, clock);
+      const nowMs = clock.now();
+      const file = { owner_id: 'o_1', folder: 'files', content_type: 'text/plain', size: 1, sha256: '' };
+      const times = { expires_at_ms: null, created_at_ms: nowMs, updated_at_ms: nowMs };
+      await store.transaction(async (tx) => {
+        for (const [id, place] of [['file_1', 'store'] as const, ['file_2', 's3'] as const])
+          await insertFile(tx, { ...file, ...times, id, path: id, complete: 1, content_in: place });
+        await claimOf(tx, { bucket: 'bucket/', claim: 'claim', nowMs });
+      });
+      await store.close();
+      const made = await backupOf(original, join(folder.path, `bucket-${dialect}`));
+      const copy = await createStoreLocation(dialect);
+      const { filesOutside } = await restoreInto(copy, made);
+      assert.equal(filesOutside, 1);
+      const restored = await copy.open();
+      const claims = await restored.read.selectFrom('file_buckets').select('claim').execute();
+      assert.deepEqual(claims, []);
+      await restored.close();
+      await original.remove();
+      await copy.remove();
+    }
   });
 
   test('shows one moment of a store that is written to meanwhile', async () => {

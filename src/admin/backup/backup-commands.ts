@@ -6,9 +6,11 @@ import {
   type Options,
   UsageError,
 } from '#admin/admin-command-line.ts';
+import { sessionUrlOf } from '#config/database-url.ts';
 import { FolderLockedError, lockFolder } from '#storage/lock-folder.ts';
 import { openRestoreTarget } from '#storage/restore-target.ts';
 import { openSnapshot } from '#storage/snapshot.ts';
+import { claimKey } from '#user-data/files/bucket-keeper.ts';
 import { loadMasterKey } from '#vault/master-key.ts';
 import { Vault } from '#vault/vault.ts';
 import { BackupError } from './backup-error.ts';
@@ -46,10 +48,15 @@ export const backupCommands: AdminCommands = {
   },
 };
 
-async function backup(context: OfflineContext, options: Options, argument: string): Promise<AdminAnswer> {
+/** Writes a backup to a file, or into a folder. `data.file` of the answer is its path. */
+export async function backup(
+  context: OfflineContext,
+  options: Options,
+  argument: string,
+): Promise<AdminAnswer> {
   const { settings, folder, clock, version, status, progress } = context;
   const secret = await secretOf(context, options, 'new');
-  const snapshot = await openSnapshot({ databaseUrl: settings.databaseUrl, folder: settings.data });
+  const snapshot = await openSnapshot({ databaseUrl: sessionUrlOf(settings), folder: settings.data });
   if (snapshot === undefined) {
     throw new BackupError(
       `there is no store in ${settings.data}: set MILLRACE_DATA, or MILLRACE_DATABASE_URL, as for the service`,
@@ -78,10 +85,16 @@ async function backup(context: OfflineContext, options: Options, argument: strin
         tables: done.tables,
         rows: done.rows,
         lost_keys: done.lost.length,
+        files_outside: done.outside.files,
       },
       lines: [
         `${done.file}: ${done.rows} rows of ${done.tables} tables in ${megabytes(done.fileBytes)}.`,
         `Without its ${secret.kind === 'key' ? 'recovery key' : 'passphrase'} it cannot be read: keep that elsewhere.`,
+        ...(done.outside.files === 0
+          ? []
+          : [
+              `Not in it: the content of ${done.outside.files} files (${megabytes(done.outside.bytes)}) in the bucket ${settings.filesBucket}, which needs a backup or versions of its own.`,
+            ]),
       ],
     };
   } finally {
@@ -123,7 +136,7 @@ async function restore(context: OfflineContext, options: Options, argument = '')
   const release = settings.databaseUrl === '' ? holdFolder(settings.data) : () => {};
   const signal = interruption();
   try {
-    const target = await openRestoreTarget({ databaseUrl: settings.databaseUrl, folder: settings.data });
+    const target = await openRestoreTarget({ databaseUrl: sessionUrlOf(settings), folder: settings.data });
     refuseUsed(target.users, mayReplace);
     if (target.users !== 0) await confirmReplacing(context, options, target.name);
     const opened = await openBackup(file, () => secretOf(context, options, 'existing'));
@@ -150,6 +163,7 @@ async function restore(context: OfflineContext, options: Options, argument = '')
         rows: done.rows,
         data_keys: done.dataKeys,
         lost_keys: done.lost.length,
+        files_outside: done.filesOutside,
         master_key: vault.masterKeyId,
         store: target.name,
         replaced_store: done.kept ?? null,
@@ -157,6 +171,12 @@ async function restore(context: OfflineContext, options: Options, argument = '')
       lines: [
         `${done.rows} rows were restored from ${new Date(opened.header.created_at_ms).toISOString()}; ${done.dataKeys} data keys ` +
           `are wrapped by the master key ${vault.masterKeyId} now.`,
+        ...(done.filesOutside === 0
+          ? []
+          : [
+              `The content of ${done.filesOutside} files is not in the backup: it is read from the bucket of MILLRACE_FILES_BUCKET, and can be written there once the ` +
+                `object ${settings.filesPrefix}${claimKey} was removed, which says that no other instance uses it.`,
+            ]),
         ...(done.kept === undefined ? [] : [`The store that was there is ${done.kept}.`]),
         'Start the service: it continues the jobs, timers and deliveries of the backup. Two instances from one backup both ' +
           'deliver, poll and refresh tokens: stop the other one first, or look around with MILLRACE_ROLES=api.',
@@ -179,7 +199,8 @@ async function confirmReplacing(context: OfflineContext, options: Options, store
   if (!isSure) throw new BackupError('nothing was changed');
 }
 
-function holdFolder(folder: string): () => void {
+/** Locks the data folder until the returned function is called. Throws `BackupError` when the service has it. */
+export function holdFolder(folder: string): () => void {
   try {
     return lockFolder(folder);
   } catch (error) {

@@ -1,9 +1,13 @@
 import type { AdminCommands } from '#admin/admin-command-line.ts';
+import { sessionUrlOf } from '#config/database-url.ts';
+import { silentLogger } from '#lib/logger.ts';
 import { checkSqliteStore } from '#storage/check-store.ts';
+import { openStore } from '#storage/open-store.ts';
 import { restoreAdvice } from '#storage/store-errors.ts';
+import { holdFolder } from './backup-commands.ts';
 import { BackupError } from './backup-error.ts';
 
-/** Checks that the embedded store can be read to its last byte. */
+/** Commands on a store as a whole. */
 export const checkCommands: AdminCommands = {
   'store check': {
     required: {},
@@ -23,6 +27,28 @@ export const checkCommands: AdminCommands = {
         );
       }
       return { data: { whole: true }, lines: [`The store in ${settings.data} is whole.`] };
+    },
+  },
+  'store migrate': {
+    required: {},
+    optional: {},
+    summary:
+      'brings the tables to this version, as a start does; the service must be stopped, on PostgreSQL all nodes',
+    api: null,
+    runOffline: async ({ settings, version }) => {
+      const { databaseUrl, data } = settings;
+      const release = databaseUrl === '' ? holdFolder(data) : () => {};
+      try {
+        const store = await openStore({
+          databaseUrl: sessionUrlOf(settings),
+          folder: data,
+          logger: silentLogger,
+        });
+        await store.close();
+      } finally {
+        release();
+      }
+      return { data: { version }, lines: [`The tables are those of Millrace ${version}.`] };
     },
   },
 };

@@ -28,6 +28,8 @@ export interface RestoredBackup {
   /** Data keys that were rewrapped. */
   dataKeys: number;
   lost: string[];
+  /** Files whose content is in a bucket, and was not in the backup. */
+  filesOutside: number;
   /** Where the store that was there is now. */
   kept: string | undefined;
 }
@@ -36,7 +38,7 @@ export interface RestoredBackup {
 export async function restoreBackup(job: RestoreJob): Promise<RestoredBackup> {
   const { backup, target, vault, clock, signal } = job;
   refuseUsed(target.users, job.mayReplace);
-  const done: RestoredBackup = { rows: 0, dataKeys: 0, lost: [], kept: undefined };
+  const done: RestoredBackup = { rows: 0, dataKeys: 0, lost: [], filesOutside: 0, kept: undefined };
   done.kept = await target.replace({
     migrations: backup.header.migrations,
     tables: Object.keys(backupTables),
@@ -46,7 +48,7 @@ export async function restoreBackup(job: RestoreJob): Promise<RestoredBackup> {
     },
     fill: async (insert) => {
       // A transaction that is tried again starts over.
-      Object.assign(done, { rows: 0, dataKeys: 0, lost: [] });
+      Object.assign(done, { rows: 0, dataKeys: 0, lost: [], filesOutside: 0 });
       let fileBytes = 0;
       const onRead = (bytes: number) => {
         fileBytes = bytes;
@@ -56,6 +58,7 @@ export async function restoreBackup(job: RestoreJob): Promise<RestoredBackup> {
         const changed =
           table === 'data_keys' ? rows.map(rewrapper(columns, backup.keys.vault, vault, done.lost)) : rows;
         if (table === 'data_keys') done.dataKeys += rows.length;
+        if (table === 'files') done.filesOutside += countOutside(columns, rows);
         if (rows.length > 0) await insert(table, columns, changed as Cell[][]);
         done.rows += rows.length;
         job.onProgress({ table, rows: done.rows, fileBytes });
@@ -65,6 +68,12 @@ export async function restoreBackup(job: RestoreJob): Promise<RestoredBackup> {
     finish: (tx) => settleRestored(tx, vault.masterKeyId, clock.now()),
   });
   return done;
+}
+
+/** A backup of an older version has no such column: all content was in the store. */
+function countOutside(columns: readonly string[], rows: readonly (readonly Cell[])[]): number {
+  const at = columns.indexOf('content_in');
+  return at === -1 ? 0 : rows.filter((row) => row[at] === 's3').length;
 }
 
 export function refuseUsed(users: number | undefined, mayReplace: boolean): void {

@@ -9,6 +9,7 @@ import type { Clock } from '#lib/clock.ts';
 import { UnavailableError } from '#lib/errors.ts';
 import { type Migration, migrations } from '#storage/migrate.ts';
 import type { Cell, StoreSnapshot } from '#storage/snapshot.ts';
+import { usageOfPlace } from '#user-data/files/file-bucket-store.ts';
 import { checkMasterKey } from '#vault/check-master-key.ts';
 import { lostMark, type Vault } from '#vault/vault.ts';
 import { BackupError } from './backup-error.ts';
@@ -51,6 +52,8 @@ export interface WrittenBackup extends WrittenSoFar {
   fileBytes: number;
   /** Data keys that the master key did not open: they are in it as they are. */
   lost: string[];
+  /** Files whose content is in a bucket, which is not in the backup. */
+  outside: { files: number; bytes: number };
 }
 
 /**
@@ -93,7 +96,14 @@ export async function writeBackup(job: BackupJob): Promise<WrittenBackup> {
     if (job.signal.aborted) throw new BackupError('interrupted: no backup was made', { cause: error });
     throw error;
   }
-  return { ...written, file, createdAtMs, fileBytes: (await stat(file)).size, lost };
+  const outside = await contentOutside(snapshot);
+  return { ...written, file, createdAtMs, fileBytes: (await stat(file)).size, lost, outside };
+}
+
+/** A store of an older version has all content of files itself. */
+async function contentOutside(snapshot: StoreSnapshot): Promise<WrittenBackup['outside']> {
+  const columns = await snapshot.columnsOf('files');
+  return columns.includes('content_in') ? usageOfPlace(snapshot.db, 's3') : { files: 0, bytes: 0 };
 }
 
 async function* linesOf(

@@ -33,8 +33,11 @@ export interface BundleRequest {
   /** The project's node_modules, for what the provided modules import. */
   projectModules: string;
   bundleBytesMax: number;
-  /** inline: packages become a part of the text. tree: they stay files, which the text imports where it runs. */
-  form: BundleForm;
+  /**
+   * inline: packages become a part of the text. tree: they stay files, which the text imports where it runs. joined: the component's own files
+   * alone, as code that is built later.
+   */
+  form: BundleForm | 'joined';
   /** In a tree: packages whose native addon is replaced by a stand-in where addons are refused. */
   standIns?: readonly string[];
 }

@@ -24,7 +24,7 @@ export interface BuildRun {
   needed: Set<string>;
   seen: SeenPackages;
   /** As that of the request; when packages are only listed, the one that asks least of esbuild. */
-  form: BundleForm;
+  form: BundleForm | 'joined';
   /** Provided modules that the code imports and that are not part of its text; absent: they are part of it. */
   apart: Set<string> | undefined;
 }

@@ -48,12 +48,13 @@ export async function bundle(
   providedTexts: ProvidedTexts,
 ): Promise<BundlerOutput> {
   const entry = { ...request.entry, loader: await loaderOfEntry(request.entry) };
-  const runAs = (form: BundleForm, apart?: Set<string>): BuildRun => {
+  const runAs = (form: BundleForm | 'joined', apart?: Set<string>): BuildRun => {
     const seen: SeenPackages = { placed: new Set(), addons: new Set(), code: new Map() };
     const own = new Map<string, OwnFile>([[entry.path, entry]]);
     return { request, entry, own, lookUp, form, apart, needed: new Set(), seen };
   };
   const { form } = request;
+  if (form === 'joined') return refuseTooLarge(await join(runAs(form, new Set())), request);
   const whole = async (run: BuildRun) => refuseTooLarge(await build(run, providedTexts), request);
   if (request.aliases !== undefined)
     return whole(form === 'tree' ? runAs('tree', new Set()) : runAs('inline'));
@@ -94,6 +95,23 @@ async function build(run: BuildRun, providedTexts: ProvidedTexts): Promise<Build
   const { format, metafile } = outcome;
   const beside = await packagesThatReadBeside(metafile, request.folder, seen);
   return { type: 'bundled', code, format, beside, addons: [...seen.addons] };
+}
+
+/** The component's own files as one text. Imports of packages stay as they are, in the way in which they are found when it is built. */
+async function join(run: BuildRun): Promise<BuildOutput> {
+  const asModule = await runBuild(run, 'esm');
+  // An ES module has no `require` of packages.
+  const outcome = requiresPackages(asModule) ? await runBuild(run, 'cjs') : asModule;
+  if ('errors' in outcome) throw new BuildFailure(describeErrors(outcome.errors, run.request.folder));
+  const { code, format } = outcome;
+  return { type: 'bundled', code, format, beside: [], addons: [] };
+}
+
+function requiresPackages(outcome: BuildOutcome): boolean {
+  if ('errors' in outcome) return false;
+  return Object.values(outcome.metafile.outputs).some(({ imports }) =>
+    imports.some(({ kind, external }) => external === true && kind === 'require-call'),
+  );
 }
 
 async function runInAnyFormat(run: BuildRun): Promise<BuildOutcome> {
@@ -162,9 +180,8 @@ type BuildOutcome = BuiltText | { errors: Message[] };
  */
 async function runBuild(run: BuildRun, format: 'cjs' | 'esm'): Promise<BuildOutcome> {
   const outcome = await buildOnce(run, format, false);
-  const mayBeMended = 'errors' in outcome && outcome.errors.some(({ text }) => !awaitNeedsEsm.test(text));
-  const asksForPackages = mayBeMended;
-  const whole = mayBeMended ? await buildOnce(run, format, asksForPackages) : outcome;
+  const asksForPackages = 'errors' in outcome && outcome.errors.some(({ text }) => !awaitNeedsEsm.test(text));
+  const whole = asksForPackages ? await buildOnce(run, format, true) : outcome;
   return 'errors' in whole || format === 'esm' ? whole : withStrictModules(run, whole, asksForPackages);
 }
 
@@ -201,6 +218,7 @@ async function buildOnce(
 ): Promise<BuildOutcome> {
   const isEsm = format === 'esm';
   const isTree = run.form === 'tree';
+  const isJoined = run.form === 'joined';
   try {
     const result = await runEsbuild({
       entryPoints: [entryPoint],
@@ -212,14 +230,19 @@ async function buildOnce(
       absWorkingDir: run.request.folder,
       alias: run.request.aliases ?? {},
       // The import() of a CommonJS bundle would need the runner's loader; require() of what is inlined does not.
-      supported: isEsm ? {} : { 'dynamic-import': false },
-      define: {
-        ...(isTree ? {} : ownPlace),
-        __filename: '"/component.js"',
-        __dirname: '"/"',
-      },
+      supported: isEsm || isJoined ? {} : { 'dynamic-import': false },
+      define: isJoined
+        ? {}
+        : {
+            ...(isTree ? {} : ownPlace),
+            __filename: '"/component.js"',
+            __dirname: '"/"',
+          },
       // A global, since a constant of that name would collide with a component that makes its own `require`.
-      banner: isEsm ? { js: standInLine(run) + importOfCreateRequire + (isTree ? '' : globalRequire) } : {},
+      banner:
+        isEsm && !isJoined
+          ? { js: standInLine(run) + importOfCreateRequire + (isTree ? '' : globalRequire) }
+          : {},
       tsconfigRaw: {},
       charset: 'utf8',
       legalComments: 'none',

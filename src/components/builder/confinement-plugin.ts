@@ -1,5 +1,6 @@
 import { isBuiltin } from 'node:module';
 import type { OnResolveArgs, OnResolveResult, Plugin, PluginBuild } from 'esbuild';
+import { isRepositoryUrl } from '#components/component-url.ts';
 import type { BuildProblem } from './build-messages.ts';
 import { BuildFailure, type BuildRun } from './build-run.ts';
 import { ownModuleName, pathOfOwnModule } from './own-module-name.ts';
@@ -73,6 +74,8 @@ export function confinement(run: BuildRun, asksForPackages: boolean): Plugin {
     args: OnResolveArgs,
   ): Promise<OnResolveResult | undefined> {
     const isUrl = /^https?:/i.test(args.path);
+    // Fetched when it is built.
+    if (run.form === 'joined' && isRepositoryUrl(args.path)) return { path: args.path, external: true };
     if (/^\.{1,2}(?:\/|$)/.test(args.path) || isUrl) {
       try {
         const file = await run.lookUp(pathOfOwnModule(args.importer), args.path);

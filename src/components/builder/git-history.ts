@@ -9,13 +9,13 @@ import {
 
 /** A repository of public components has 100,000 commits. */
 const commitsMax = 1_000_000;
-/** Entries of trees that one comparison may look at: a tree may name one and the same folder in each of its own. */
+/** Entries that one comparison may look at: a hostile tree can list the same folder many times at every level. */
 const entriesMax = 2_000_000;
 const depthMax = 32;
 const nameBytesMax = 255;
 const pathBytesMax = 1024;
 
-/** A file as a commit has it for the first time on its line. */
+/** A file whose content differs from that in the commit's first parent. */
 export interface FileChange {
   /** Commits in the order in which their versions count: a lower one comes first. */
   rank: number;
@@ -88,7 +88,7 @@ export function readHistory(objects: GitObjects, options: HistoryOptions): Histo
   });
   report.commits = commits.size;
 
-  // From the newest: packs have older trees as changes of newer ones.
+  // Newest first: packs store older trees as differences from newer ones.
   const main: string[] = [];
   const isMain = new Set<string>();
   for (let oid: string | undefined = tip; oid !== undefined; oid = commits.get(oid)?.parents[0]) {
@@ -181,7 +181,7 @@ function entryAt(objects: GitObjects, tree: string, path: string): TreeEntries |
 interface Comparison {
   before: string | null;
   now: string;
-  /** A file whose content is new at its path. */
+  /** Called for each file whose content differs from that in the first parent. */
   onFile: (path: string, oid: string) => void;
 }
 
@@ -195,7 +195,9 @@ function compareTrees(objects: GitObjects, { before, now, onFile }: Comparison):
     while (right.advance()) {
       entries += 1;
       if (entries > entriesMax)
-        throw new GitProblem(`one commit of the repository changes more than ${entriesMax} files`);
+        throw new GitProblem(
+          `comparing one commit of the repository takes more than ${entriesMax} entries of folders`,
+        );
       if (hasLeft && left?.equals(right) === true) {
         hasLeft = left.advance();
         continue;

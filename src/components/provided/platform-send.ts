@@ -123,7 +123,7 @@ function typeOf<T>(name: string, required: Fields, optional: Fields = {}): SendC
 
 function messageOf({ field, value }: Fault): string {
   const shown = typeof value === 'string' ? value : String(jsonStringifySafe(value));
-  return `invalid value ${shown.slice(0, 200)} for ${field || 'the configuration'}`;
+  return `invalid value ${shown.length > 200 ? `${shown.slice(0, 200)}…` : shown} for ${field || 'the configuration'}`;
 }
 
 export const SendConfigHTTP = typeOf<SendConfigHTTP>(

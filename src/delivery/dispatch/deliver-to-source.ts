@@ -3,9 +3,11 @@ import { jobRow, type LeasedJob, type NewJob } from '#jobs/job-store.ts';
 import type { WorkerPool } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
+import { holdRun } from '#sources/hold-run.ts';
 import { laneOfSource, sourceState } from '#sources/source-store.ts';
 import type { WaitingRuns } from '#sources/waiting-runs.ts';
 import type { Store } from '#storage/store.ts';
+import { carriedTrace } from '#telemetry/span.ts';
 import type { AttemptOutcome } from './delivery-schedule.ts';
 
 /** A source that has as many runs waiting as it may is asked again after this. */
@@ -16,6 +18,8 @@ export interface SourceDeliveryOptions {
   pool: Pick<WorkerPool, 'node' | 'hasRoom' | 'run' | 'leftInStore'>;
   waiting: WaitingRuns;
   clock: Clock;
+  /** A run was stored that flow control has to look at. */
+  onHeld: (sourceId: string) => void;
 }
 
 /**
@@ -26,7 +30,7 @@ export async function deliverToSource(
   options: SourceDeliveryOptions,
   delivery: HeldDelivery,
 ): Promise<AttemptOutcome> {
-  const { store, pool, waiting, clock } = options;
+  const { store, pool, waiting, clock, onHeld } = options;
   const sourceId = delivery.listenerId;
   const source = await sourceState(store.read, sourceId);
   if (source === undefined) return { kind: 'not-sent', state: 'cancelled', reason: 'listener_removed' };
@@ -39,12 +43,18 @@ export async function deliverToSource(
     kind: 'run_source',
     ownerId: source.owner_id,
     lane,
-    payload: { source_id: sourceId, trigger: 'event', event, hops: delivery.hops + 1 },
+    payload: { source_id: sourceId, trigger: 'event', event, hops: delivery.hops + 1, ...carriedTrace() },
     runAtMs: nowMs,
     nowMs,
   };
   const attempt = { at: nowMs, latency_ms: 0 };
-  if (pool.hasRoom(lane)) {
+  if (source.flow_control !== null) {
+    if (!(await waiting.admit(sourceId, delivery.body.length)))
+      return { kind: 'postponed', delayMs: busyDelayMs };
+    const held = jobRow(holdRun(job, source.flow_control));
+    return { kind: 'delivered', attempt, handover: { job: held, stored: () => onHeld(sourceId) } };
+  }
+  if (pool.hasRoom(lane, source.owner_id)) {
     const leased: LeasedJob = {
       id: job.id,
       kind: job.kind,
@@ -60,7 +70,7 @@ export async function deliverToSource(
   }
   if (!(await waiting.admit(sourceId, delivery.body.length)))
     return { kind: 'postponed', delayMs: busyDelayMs };
-  const stored = () => pool.leftInStore(lane);
+  const stored = () => pool.leftInStore(lane, source.owner_id);
   // At once too: the next event must not run here while this one is still on its way to the store.
   stored();
   return { kind: 'delivered', attempt, handover: { job: jobRow(job), stored } };

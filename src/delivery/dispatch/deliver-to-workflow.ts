@@ -1,4 +1,5 @@
 import type { HeldDelivery } from '#delivery/delivery.ts';
+import { channels } from '#events/event.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { JobTable } from '#storage/tables/job-tables.ts';
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
@@ -6,6 +7,7 @@ import type { WorkflowSettings } from '#workflows/definitions/workflow-definitio
 import type { KnownWorkflow, WorkflowDirectory } from '#workflows/definitions/workflow-directory.ts';
 import type { RunTrigger } from '#workflows/runs/run.ts';
 import type { AttemptOutcome } from './delivery-schedule.ts';
+import { cameThrough } from './failure-chain.ts';
 import type { QueuedRuns, QueuePlace } from './queued-runs.ts';
 
 /** The number of waiting runs of a workflow without a queue of its own: more than any operator plans for. */
@@ -48,6 +50,8 @@ export async function deliverToWorkflow(
   const workflow = await workflows.find(delivery.listenerId);
   if (workflow === undefined) return { kind: 'not-sent', state: 'cancelled', reason: 'listener_removed' };
   if (workflow.state !== 'active') return { kind: 'not-sent', state: 'skipped', reason: 'listener_inactive' };
+  if (isFailureOfRun(delivery) && cameThrough(delivery.body.toString(), workflow.id))
+    return { kind: 'not-sent', state: 'dropped', reason: 'failure_loop' };
   const trigger = triggerOf(workflow, delivery);
   const attempt = { at: options.clock.now(), latency_ms: 0 };
   const { settings } = workflow;
@@ -70,6 +74,10 @@ export async function deliverToWorkflow(
   const place = await queued.admit(workflow.id, { bytes, queueSize: waitingMax, concurrency: 0 });
   if (place === undefined) return { kind: 'postponed', delayMs: busyDelayMs };
   return { kind: 'delivered', attempt, handover: withPlace(prepared, place) };
+}
+
+function isFailureOfRun({ emitterId, channel }: HeldDelivery): boolean {
+  return channel === channels.errors && sourceTypeOf(emitterId) === 'WORKFLOW';
 }
 
 function isBounded({ concurrency, throttle }: WorkflowSettings): boolean {

@@ -5,6 +5,7 @@ import type { DeliveryLanes } from './delivery-lanes.ts';
 import {
   claimDeliveries,
   dueDeliveries,
+  dueOfListeners,
   listenersWithDue,
   type WaitingDelivery,
 } from './delivery-queue-store.ts';
@@ -12,6 +13,8 @@ import {
 /** Due deliveries looked at from the front of the queue before it is searched listener by listener. */
 const frontRows = 512;
 const claimMax = 256;
+/** Listeners that are refilled together; each gets a part of what one claim takes. */
+export const listenersPerRefill = 64;
 const listenersPerSearch = 200;
 /** Pages of listeners in one search; the next search continues after them. */
 const searchPagesMax = 10;
@@ -73,13 +76,27 @@ export class DeliveryClaims {
     return { lookedAtMs, isAll: this.#lanes.hasRoom() && !this.#isStopping() };
   }
 
-  /** Claims what is due of one listener; answers whether that was all of it. */
-  async claimFor(listenerId: string): Promise<boolean> {
-    const limit = Math.min(claimMax, this.#lanes.room(listenerId));
-    if (limit <= 0) return false;
-    if (isSource(listenerId) && !(await this.#turns.take([listenerId])).has(listenerId)) return true;
-    const due = await dueDeliveries(this.#store.read, { nowMs: this.#clock.now(), limit, listenerId });
-    return (await this.#claimAll(due)) && due.length < limit;
+  /**
+   * Claims what is due of several listeners, at most `listenersPerRefill`, with one look and one transaction for all of them. Returns
+   * those of which nothing due is left.
+   */
+  async claimFor(listenerIds: readonly string[]): Promise<Set<string>> {
+    const sources = listenerIds.filter(isSource);
+    const own = sources.length === 0 ? new Set() : await this.#turns.take(sources);
+    const isElsewhere = (id: string) => isSource(id) && !own.has(id);
+    const complete = new Set(listenerIds.filter(isElsewhere));
+    const share = Math.floor(claimMax / listenerIds.length);
+    const wanted = listenerIds.flatMap((listenerId) => {
+      const limit = Math.min(share, this.#lanes.room(listenerId));
+      return limit <= 0 || isElsewhere(listenerId) ? [] : [{ listenerId, limit }];
+    });
+    if (wanted.length === 0) return complete;
+    const due = await dueOfListeners(this.#store, this.#clock.now(), wanted);
+    const left = await this.#claimAll(due);
+    const found = Map.groupBy(due, ({ listener_id }) => listener_id);
+    for (const { listenerId, limit } of wanted)
+      if ((found.get(listenerId)?.length ?? 0) < limit && !left.has(listenerId)) complete.add(listenerId);
+    return complete;
   }
 
   /** Without those to sources whose turn is another node's. */
@@ -133,29 +150,33 @@ export class DeliveryClaims {
     return chosen;
   }
 
-  /** Brings waiting deliveries into memory, up to the first that there is no room for; answers whether there was for all. */
-  #claimAll(waiting: readonly WaitingDelivery[]): Promise<boolean> {
+  /** Brings waiting deliveries into memory, of each listener up to the first that there is no room for; returns the listeners of these. */
+  #claimAll(waiting: readonly WaitingDelivery[]): Promise<Set<string>> {
     const turn = this.#claimTurn.then(() => this.#claimInTurn(waiting));
     this.#claimTurn = turn.catch(() => {});
     return turn;
   }
 
-  async #claimInTurn(waiting: readonly WaitingDelivery[]): Promise<boolean> {
+  async #claimInTurn(waiting: readonly WaitingDelivery[]): Promise<Set<string>> {
     const places = this.#lanes.places();
-    const fitting = waiting.findIndex(
-      (row) => !places.take(row.listener_id, row.owner_id, row.payload_bytes),
-    );
-    const count = fitting === -1 ? waiting.length : fitting;
-    for (let at = 0; at < count; ) {
+    const left = new Set<string>();
+    const fitting = waiting.filter(({ listener_id, owner_id, payload_bytes }) => {
+      if (left.has(listener_id)) return false;
+      const fits = places.take(listener_id, owner_id, payload_bytes);
+      if (!fits) left.add(listener_id);
+      return fits;
+    });
+    for (let at = 0; at < fitting.length; ) {
       // By bytes too: events may have some megabytes.
       let bytes = 0;
       let end = at;
-      for (; end < count && bytes < claimBytesMax; end += 1) bytes += waiting[end]?.payload_bytes ?? 0;
-      const ids = waiting.slice(at, end).map(({ id }) => id);
+      for (; end < fitting.length && bytes < claimBytesMax; end += 1)
+        bytes += fitting[end]?.payload_bytes ?? 0;
+      const ids = fitting.slice(at, end).map(({ id }) => id);
       this.#onClaimed(await claimDeliveries(this.#store, this.#node, ids, this.#clock.now()));
       at = end;
     }
-    return count === waiting.length;
+    return left;
   }
 }
 

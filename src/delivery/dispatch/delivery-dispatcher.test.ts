@@ -2,16 +2,22 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
 import { insertChangeJob } from '#delivery/change-deliveries.ts';
+import { type HeldDelivery, heldDelivery } from '#delivery/delivery.ts';
 import { emitEvents } from '#events/emit-event.ts';
+import { OutcomeRecorder } from '#health/outcome-store.ts';
+import { Deferred } from '#lib/deferred.ts';
 import { UnavailableError } from '#lib/errors.ts';
+import { silentLogger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
 import { DeliveryFixture } from '../../../test/support/delivery-fixture.ts';
 import { HttpReceiver } from '../../../test/support/http-receiver.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
 import { TestClock } from '../../../test/support/test-clock.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
+import { DeliveryDispatcher } from './delivery-dispatcher.ts';
 import { type LaneBounds, laneBounds } from './delivery-lanes.ts';
 import { releaseOrphans } from './delivery-queue-store.ts';
+import type { AttemptOutcome } from './delivery-schedule.ts';
 
 /** A receiver whose answers are given when the test says so. */
 async function slowReceiver() {
@@ -88,6 +94,91 @@ forEachStore((fixture) => {
     await delivery.service.dispatcher.stop(0);
     const rows = await fixture.store.read.selectFrom('deliveries').select('lease_node').distinct().execute();
     assert.deepEqual(rows, [{ lease_node: null }]);
+  });
+
+  test('receivers that are behind at the same time are refilled with a few transactions, not one for each', async () => {
+    const receivers = 40;
+    const events = 10;
+    await using delivery = await DeliveryFixture.start(fixture.store);
+    const opened = new Deferred<object>();
+    await using receiver = await HttpReceiver.start({ answer: () => opened.promise });
+    await delivery.emitter();
+    for (let n = 0; n < receivers; n += 1)
+      await delivery.subscribe((await delivery.webhook(receiver.url)).id);
+    for (let n = 0; n < events; n += 1) await delivery.emit([String(n)]);
+    const { dispatcher } = delivery.service;
+    const { held } = dispatcher.counts();
+    assert.ok(held < receivers * events, `${held} of ${receivers * events} fit into memory`);
+    const { transaction } = fixture.store;
+    const allAreBehind = new Deferred<void>();
+    let begun = 0;
+    fixture.store.transaction = async (work) => {
+      begun += 1;
+      await allAreBehind.promise;
+      return transaction(work);
+    };
+    try {
+      opened.resolve({});
+      await waitFor(() => dispatcher.counts().attempts.delivered >= held - receivers, { what: 'deliveries' });
+      allAreBehind.resolve();
+      await delivery.idle();
+    } finally {
+      fixture.store.transaction = transaction;
+    }
+    assert.equal(receiver.requests.length, receivers * events);
+    assert.ok(begun < receivers / 2, `${begun} transactions`);
+  });
+
+  test('receivers that are not quick begin a few in a turn of the event loop, and a quick one waits for none of them', async () => {
+    const started: string[] = [];
+    const ended = new Deferred<AttemptOutcome>();
+    const { store } = fixture;
+    const clock = new TestClock();
+    const dispatcher = new DeliveryDispatcher({
+      ...{ node: 'node_1', store, clock, logger: silentLogger, sends: true },
+      outcomes: new OutcomeRecorder(store, () => false),
+      deliverTo: (listenerId) => () => {
+        started.push(listenerId);
+        return ended.promise;
+      },
+      turns: { owns: () => true, take: async (ids) => new Set(ids), onTaken: () => {} },
+    });
+    const to = (listenerId: string): HeldDelivery =>
+      heldDelivery(
+        {
+          ...{
+            id: `dlv_${listenerId}`,
+            owner_id: 'o_1',
+            listener_id: listenerId,
+            emitter_id: 'dc_1',
+            channel: '',
+          },
+          ...{
+            ms: 1,
+            seq: 0,
+            emit_id: 'e',
+            hops: 0,
+            trace: null,
+            attempts: 0,
+            attempt_log: '[]',
+            created_at_ms: 1,
+          },
+        },
+        Buffer.from('1'),
+      );
+    const receivers = 100;
+    dispatcher.take(Array.from({ length: receivers }, (_, n) => to(`wh_${n}`)));
+    const inFirstTurn = started.length;
+    assert.ok(inFirstTurn > 0 && inFirstTurn <= 20, `${inFirstTurn} begin at once`);
+    dispatcher.take([to('wf_quick')]);
+    assert.equal(started.at(-1), 'wf_quick');
+    for (let before = -1; before < started.length; await new Promise(setImmediate)) {
+      assert.ok(before === -1 || started.length - before <= 20, `${started.length - before} begin in a turn`);
+      before = started.length;
+    }
+    assert.equal(started.length, receivers + 1);
+    ended.resolve({ kind: 'postponed', delayMs: 1 });
+    await dispatcher.stop(0);
   });
 
   test('what a node had when it died is sent by the next node, with the same webhook-id', async () => {

@@ -6,25 +6,31 @@ import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import { PeriodicTask } from '#lib/periodic-task.ts';
 import { Wakeable } from '#lib/wakeable.ts';
+import { deliveryUsage } from '#metering/invocation-usage.ts';
 import type { Store } from '#storage/store.ts';
 import type { DeliveryState } from '#storage/tables/delivery-tables.ts';
+import { inSpan } from '#telemetry/span.ts';
+import { noTracer, type Tracer } from '#telemetry/tracer.ts';
 import { DeliveryClaims, isSource, type ListenerTurns } from './delivery-claims.ts';
 import { type DeliveryLane, DeliveryLanes, type DeliveryPlaces, type LaneBounds } from './delivery-lanes.ts';
 import { DeliveryLeases } from './delivery-leases.ts';
 import { type DeliveryEnd, DeliveryOutcomes } from './delivery-outcomes.ts';
 import { nextDueMs, type SettledDelivery } from './delivery-queue-store.ts';
+import { DeliveryRefills } from './delivery-refills.ts';
 import { type AttemptOutcome, nextStep } from './delivery-schedule.ts';
+import { endDeliverySpan, startDeliverySpan } from './delivery-span.ts';
+import { PacedStarts } from './paced-starts.ts';
 
-/** Makes one attempt for a listener of its kind. Rejects only when nothing is known of the attempt. */
+/** Makes one attempt for a listener of its kind. Rejects only when it is unknown whether the listener got it; such an attempt is repeated. */
 export type Deliver = (delivery: HeldDelivery, signal: AbortSignal) => Promise<AttemptOutcome>;
 
-/** Lanes without room that try again when another one has sent something. */
+/** After each attempt, at most this many starved lanes try to send. */
 const starvedTried = 8;
 /** The safety net for a lost wake-up. */
 const pollMs = 1_000;
 /** Default of `watchMs`: a third of the default lease of a node. */
 const defaultWatchMs = 5_000;
-/** An attempt of which nothing is known is made again after this. */
+/** Wait before an attempt is repeated whose result is unknown. */
 const unknownDelayMs = 5_000;
 /** A receiver that asks for a pause gets it for all of its deliveries, up to this. */
 const laneRestMaxMs = 3_600_000;
@@ -40,8 +46,8 @@ export interface DeliveryCounts {
 
 /**
  * Sends deliveries. They come from the commit that stored their event, straight into memory while there is room, and
- * else from the store, in the order in which they are due. Promise 3: a delivery ends only by a write that says how;
- * what this process has when it dies is leased to it, and the next node sends it again.
+ * else from the store, in the order in which they are due. A delivery has ended only when its result is in the store. What a process has when
+ * it dies stays leased to it until another node releases the lease and sends it.
  *
  * One slow receiver never holds up the others: each has a lane of its own, with bounds (`delivery-lanes.ts`).
  */
@@ -54,6 +60,7 @@ export class DeliveryDispatcher {
   readonly #turns: ListenerTurns;
   readonly #sends: boolean;
   readonly #random: () => number;
+  readonly #tracer: Tracer;
   readonly #onEnded: (listenerId: string, wasDelivered: boolean) => void;
   readonly #lanes: DeliveryLanes;
   readonly #claims: DeliveryClaims;
@@ -62,16 +69,17 @@ export class DeliveryDispatcher {
   readonly #outcomes: DeliveryOutcomes;
   readonly #leases: DeliveryLeases;
   readonly #stop = new AbortController();
-  /** Sources of which some were left in the store that no claim may have seen yet: newer ones go behind them. */
+  /** Sources with deliveries in the store that no claim may have read yet. Newer ones go to the store too, which keeps the order. */
   readonly #unclaimed = new ClaimMarks();
-  /** Lanes that could send if others left room for it. */
+  /** Lanes with queued deliveries that cannot start one because other lanes use all the room. */
   readonly #starved = new Set<DeliveryLane>();
+  readonly #starts = new PacedStarts<DeliveryLane>((lane) => this.#send(lane));
   #draining = false;
   readonly #wakeable: Wakeable;
   readonly #watch: PeriodicTask;
-  #refills = new Set<Promise<void>>();
-  /** After a failure nothing is read for single lanes before this (performance.now): the next look does it. */
-  #refillFromMs = 0;
+  readonly #refills: DeliveryRefills;
+  /** What is being given back to the store. */
+  readonly #releases = new Set<Promise<void>>();
   readonly #idle: (() => void)[] = [];
   readonly #attempts: DeliveryCounts['attempts'] = {
     delivered: 0,
@@ -92,9 +100,10 @@ export class DeliveryDispatcher {
     turns: ListenerTurns;
     /** False for a node without the worker role: it leaves all deliveries to others. */
     sends: boolean;
-    /** Time between two looks at what dead nodes left behind, and at what this one holds and does not know of. */
+    /** Interval of the checks for deliveries that are leased to dead nodes, or to this node and not in its memory. */
     watchMs?: number;
     random?: () => number;
+    tracer?: Tracer;
     /** For tests of what fills them. */
     lanes?: LaneBounds;
     /** A delivery ended; its record is on disk. */
@@ -123,6 +132,7 @@ export class DeliveryDispatcher {
       about: { node: options.node },
     });
     this.#random = options.random ?? Math.random;
+    this.#tracer = options.tracer ?? noTracer;
     this.#onEnded = options.onEnded ?? (() => {});
     this.#lanes = new DeliveryLanes(options.lanes);
     this.#claims = new DeliveryClaims({
@@ -130,6 +140,13 @@ export class DeliveryDispatcher {
       lanes: this.#lanes,
       onClaimed: (deliveries) => this.take(deliveries),
       isStopping: () => this.#draining,
+    });
+    this.#refills = new DeliveryRefills({
+      ...{ lanes: this.#lanes, claims: this.#claims, logger: options.logger, pauseMs: pollMs / 2 },
+      isStopping: () => this.#draining,
+      onRefilled: (lane) => this.#send(lane),
+      onFailed: () => this.#wakeable.wakeIn(pollMs),
+      onIdle: () => this.#tellIdle(),
     });
     this.#leases = new DeliveryLeases(options);
     this.#outcomes = new DeliveryOutcomes({
@@ -144,7 +161,7 @@ export class DeliveryDispatcher {
     if (!this.#sends) return;
     await this.#leases.releaseOrphans();
     this.#turns.onTaken((ids) => {
-      // What the node before had, or left in the store, comes first.
+      // Deliveries that the previous node left in the store are sent before new ones.
       for (const id of ids) if (isSource(id)) this.#unclaimed.mark(id);
       this.poke();
     });
@@ -167,8 +184,8 @@ export class DeliveryDispatcher {
   }
 
   /**
-   * Places for deliveries that are made now: with one, a delivery can be sent from here at once, and is inserted as leased
-   * to this node. Where older ones wait in the store it has to wait behind them.
+   * Reserves room for deliveries that are about to be inserted. With a place, a delivery is inserted as leased to this node, which sends it at
+   * once. Without one it is inserted without a lease, for example because older ones wait in the store.
    */
   places(): Pick<DeliveryPlaces, 'take'> {
     const places = this.#lanes.places();
@@ -184,7 +201,7 @@ export class DeliveryDispatcher {
 
   /** Takes deliveries that a commit has just stored as leased to this node. */
   take(deliveries: readonly HeldDelivery[]): void {
-    // What comes after the release stays leased to a node that is gone, and the next node sends it.
+    // After the stop they stay leased to this node until the lease ends. Then another node sends them.
     if (this.#draining) return;
     const nowMs = this.#clock.now();
     const lanes = new Set<DeliveryLane>();
@@ -204,7 +221,7 @@ export class DeliveryDispatcher {
     const lane = this.#lanes.find(listenerId);
     if (lane !== undefined && this.#lanes.isBusy(lane)) {
       this.#lanes.fallBehind(lane);
-      this.#refillIfDrained(lane);
+      this.#refills.note(lane);
     } else this.poke();
   }
 
@@ -231,7 +248,7 @@ export class DeliveryDispatcher {
     this.#outcomes.stop();
     await woken;
     await watched;
-    await Promise.allSettled(this.#refills);
+    await Promise.allSettled([...this.#releases, this.#refills.settled()]);
     try {
       await this.#leases.releaseAll();
     } catch (error) {
@@ -243,9 +260,10 @@ export class DeliveryDispatcher {
   #isIdle(): boolean {
     return (
       !this.#wakeable.isLooking &&
-      this.#refills.size === 0 &&
+      this.#refills.isIdle &&
+      this.#releases.size === 0 &&
       this.#lanes.held === 0 &&
-      // What the store does not take when the service stops is sent again after the next start.
+      // Results that the store could not save before the stop do not count: these deliveries are sent again.
       this.#outcomes.pending - (this.#draining ? this.#outcomes.unsaved : 0) === 0
     );
   }
@@ -261,28 +279,40 @@ export class DeliveryDispatcher {
       for (const delivery of this.#lanes.empty(lane))
         this.#settleAs(delivery, { kind: 'postponed', delayMs: lane.pausedUntilMs - nowMs });
     }
-    while (this.#maySend()) {
+    while (this.#maySend() && this.#mayStart(lane)) {
       const delivery = this.#lanes.next(lane, nowMs);
       if (delivery === undefined) break;
+      if (lane.kind !== 'quick') this.#starts.count();
       void this.#attempt(lane, delivery);
     }
-    if (lane.queue.length > 0 && lane.underWay.size === 0) this.#starved.add(lane);
+    const isStarved = lane.queue.length > 0 && lane.underWay.size === 0 && !this.#starts.has(lane);
+    if (isStarved) this.#starved.add(lane);
     else this.#starved.delete(lane);
-    this.#refillIfDrained(lane);
+    this.#refills.note(lane);
   }
 
   #maySend(): boolean {
     return this.#outcomes.hasRoom && !this.#draining;
   }
 
+  /** False: others have started in this turn of the event loop, and the lane continues in a later one. */
+  #mayStart(lane: DeliveryLane): boolean {
+    if (lane.kind === 'quick' || this.#starts.hasRoom) return true;
+    if (lane.queue.length > 0) this.#starts.wait(lane);
+    return false;
+  }
+
   async #attempt(lane: DeliveryLane, delivery: HeldDelivery): Promise<void> {
+    const span = startDeliverySpan(this.#tracer, delivery);
     let outcome: AttemptOutcome;
     try {
-      outcome = await this.#deliverTo(delivery.listenerId)(delivery, this.#stop.signal);
+      const deliver = this.#deliverTo(delivery.listenerId);
+      outcome = await inSpan(span, () => deliver(delivery, this.#stop.signal));
     } catch (error) {
       this.#logger.warn({ delivery: delivery.id, error: toError(error).message }, 'delivery.attempt-lost');
       outcome = { kind: 'postponed', delayMs: unknownDelayMs };
     }
+    endDeliverySpan(span, outcome);
     this.#attempts[outcome.kind] += 1;
     const hasFailed = outcome.kind === 'failed' || outcome.kind === 'gone';
     this.#lanes.sent(
@@ -332,13 +362,15 @@ export class DeliveryDispatcher {
     };
     this.#logOutcome(delivery, outcome, step.state);
     const handover = outcome.kind === 'delivered' ? outcome.handover : undefined;
-    const { listenerId } = delivery;
+    const { listenerId, ownerId } = delivery;
     const ofWebhook = listenerId.startsWith('wh_') ? webhookOutcome(delivery, outcome) : undefined;
     this.#outcomes.add({
+      ownerId,
       row,
       listenerId,
       ...(handover === undefined ? {} : { handover }),
       ...(ofWebhook === undefined ? {} : { outcome: ofWebhook }),
+      ...('attempt' in outcome ? { usage: deliveryUsage(ownerId, this.#clock.now()) } : {}),
     });
   }
 
@@ -377,7 +409,7 @@ export class DeliveryDispatcher {
     const ids = this.#lanes.takeExcess(lane).map(({ id }) => id);
     if (ids.length === 0) return;
     this.#lanes.fallBehind(lane);
-    // Forgotten before the release: as soon as they are free they may come back, and are then known again.
+    // The ids are removed before the release, because a claim may bring the deliveries back at once and adds them again.
     for (const id of ids) this.#known.delete(id);
     const given = this.#leases
       .release(ids)
@@ -389,50 +421,19 @@ export class DeliveryDispatcher {
         );
       })
       .finally(() => {
-        this.#refills.delete(given);
+        this.#releases.delete(given);
         this.#tellIdle();
       });
-    this.#refills.add(given);
+    this.#releases.add(given);
   }
 
-  /** Deliveries to a listener were cancelled, or changed otherwise, in the store: what waits here of them is let go. */
+  /** Removes deliveries from memory that were cancelled, or changed otherwise, in the store. */
   letGo(listenerId: string, ids: ReadonlySet<string>): void {
     const lane = this.#lanes.find(listenerId);
     if (lane === undefined) return;
     for (const { id } of this.#lanes.empty(lane, ids)) this.#known.delete(id);
     this.#send(lane);
     this.#tellIdle();
-  }
-
-  #refillIfDrained(lane: DeliveryLane): void {
-    if (this.#draining || !this.#lanes.hasDrained(lane)) return;
-    if (performance.now() < this.#refillFromMs) return;
-    lane.isRefilling = true;
-    const refill = this.#refill(lane).finally(() => {
-      lane.isRefilling = false;
-      this.#refills.delete(refill);
-      this.#send(lane);
-      this.#tellIdle();
-    });
-    this.#refills.add(refill);
-  }
-
-  /** Brings what waits in the store for one listener into memory. */
-  async #refill(lane: DeliveryLane): Promise<void> {
-    const { left } = lane;
-    try {
-      // From here on new ones may come to memory first; when there is more in the store, they will not.
-      const isAll = await this.#claims.claimFor(lane.listenerId);
-      if (isAll && lane.left === left) lane.isBehind = false;
-    } catch (error) {
-      this.#logger.warn(
-        { listener: lane.listenerId, error: toError(error).message },
-        'delivery.claim-failed',
-      );
-      // Not at once again, by this lane or a thousand others.
-      this.#refillFromMs = performance.now() + pollMs / 2;
-      this.#wakeable.wakeIn(pollMs);
-    }
   }
 
   /** Claims what is due, and answers in how many milliseconds something is due again. */
@@ -454,7 +455,7 @@ export class DeliveryDispatcher {
     const waiting = new Map<string, DeliveryLane>();
     for (const lane of this.#lanes) for (const { id } of lane.queue) waiting.set(id, lane);
     const { held, released: unknown } = await this.#leases.releaseUnknown((id) => this.#known.has(id));
-    // Cancelled through another node, most likely.
+    // They are queued here and no longer leased to this node. Most likely they were cancelled through another node.
     if (held !== undefined)
       for (const [id, lane] of waiting) if (!held.has(id)) this.letGo(lane.listenerId, new Set([id]));
     if (orphans + unknown > 0) this.poke();

@@ -2,6 +2,8 @@ import type { Outcome, OutcomeRecorder } from '#health/outcome-store.ts';
 import { insertNewJobs } from '#jobs/job-store.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
+import type { UsageRow } from '#metering/invocation-usage.ts';
+import { addUsage } from '#metering/usage-store.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
 import { insertRuns } from '#workflows/runs/run-store.ts';
@@ -15,11 +17,14 @@ const againMs = 1_000;
 
 /** The outcome of a delivery, on its way to the disk. */
 export interface DeliveryEnd {
+  ownerId: string;
   listenerId: string;
   row: SettledDelivery;
   /** For the health of a webhook. */
   outcome?: Outcome;
   handover?: Handover;
+  /** Absent: no attempt was made. */
+  usage?: UsageRow;
 }
 
 /**
@@ -121,6 +126,8 @@ function settleWrite({
 }): BatchWrite<DeliveryEnd, boolean> {
   return {
     name: 'settle-deliveries',
+    endsWork: true,
+    ownerOf: ({ ownerId }) => ownerId,
     bytes: ({ row, handover }) =>
       row.attempt_log.length + (handover?.job.payload.length ?? 0) + (handover?.run?.event.length ?? 0),
     async run(tx, ends) {
@@ -154,6 +161,12 @@ function settleWrite({
         if (jobs.some(({ state }) => state === 'queued')) await store.notify(tx, 'millrace_jobs', '');
       }
       if (done.size > 0) await store.defer(tx, dropPayloadsQuery(store, [...done]));
+      // Last, as in every transaction: rows of usage are shared by all that an owner does.
+      await addUsage(
+        store,
+        tx,
+        ends.flatMap(({ usage }) => (usage === undefined ? [] : [usage])),
+      );
       return ends.map((end) => !isHandedOver(end) || held.has(end.row.id));
     },
   };

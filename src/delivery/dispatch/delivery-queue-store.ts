@@ -34,6 +34,32 @@ export async function dueDeliveries(
   return query.orderBy('run_at_ms').orderBy('id').limit(options.limit).execute();
 }
 
+/** Due deliveries that no node has, of several listeners with one statement: of each so many, oldest first. */
+export async function dueOfListeners(
+  store: Dialect & Pick<Store, 'read'>,
+  nowMs: number,
+  wanted: readonly { listenerId: string; limit: number }[],
+): Promise<WaitingDelivery[]> {
+  const parameters = wanted.flatMap(({ listenerId, limit }) => [listenerId, nowMs, limit]);
+  const query = dueTexts.query<WaitingDelivery>(store, wanted.length, parameters, () =>
+    CompiledQuery.raw(dueText(store, wanted.length)),
+  );
+  return (await store.read.executeQuery(query)).rows;
+}
+
+const dueTexts = new StatementTexts();
+
+function dueText(dialect: Dialect, count: number): string {
+  return Array.from({ length: count }, (_, at) => {
+    const [listenerId, nowMs, limit] = ['text', 'bigint', 'integer'].map((type, index) =>
+      dialect.parameter(at * 3 + index + 1, type),
+    );
+    return `select * from (select id, listener_id, owner_id, payload_bytes from deliveries
+      where state = 'queued' and lease_node is null and listener_id = ${listenerId} and run_at_ms <= ${nowMs}
+      order by run_at_ms, id limit ${limit}) as due_${at}`;
+  }).join(' union all ');
+}
+
 /** Listeners with due deliveries that no node has, from `after` on, and their owners: jumps from one to the next in the index. */
 export async function listenersWithDue(
   db: Db,
@@ -56,6 +82,20 @@ export async function listenersWithDue(
         and deliveries.listener_id = listeners.listener_id and deliveries.run_at_ms <= ${options.nowMs})
     limit ${sql.lit(options.limit)}`.execute(db);
   return rows;
+}
+
+/** When the delivery that is due for longest, and that no node has, was due, epoch ms; undefined when none is due. */
+export async function oldestDueDeliveryMs(db: Db, nowMs: number): Promise<number | undefined> {
+  const row = await db
+    .selectFrom('deliveries')
+    .select('run_at_ms')
+    .where('state', '=', queued)
+    .where('lease_node', 'is', null)
+    .where('run_at_ms', '<=', nowMs)
+    .orderBy('run_at_ms')
+    .limit(1)
+    .executeTakeFirst();
+  return row?.run_at_ms;
 }
 
 /** When the next delivery that no node has becomes due, after `afterMs`. */
@@ -106,6 +146,7 @@ export async function claimDeliveries(
         'd.seq',
         'd.emit_id',
         'd.hops',
+        'd.trace',
         'd.attempts',
         'd.attempt_log',
         'd.created_at_ms',

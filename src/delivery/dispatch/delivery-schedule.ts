@@ -49,7 +49,7 @@ export type AttemptOutcome =
   /** Nothing was sent: it is over, or held, for a reason that is not the receiver's. */
   | { kind: 'not-sent'; state: DeliveryState; reason: DeliveryReason }
   /** Nothing was sent, and the receiver is not to blame: the attempt is made later. */
-  | { kind: 'postponed'; delayMs: number };
+  | { kind: 'postponed'; delayMs: number; reason?: DeliveryReason };
 
 /** What follows from an outcome. */
 export interface NextStep {
@@ -86,7 +86,7 @@ export function nextStep(
       return queuedAgain(attempts + 1, nowMs + Math.max(scheduledMs, askedMs));
     }
     case 'postponed':
-      return queuedAgain(attempts, nowMs + outcome.delayMs);
+      return queuedAgain(attempts, nowMs + outcome.delayMs, outcome.reason);
     case 'not-sent': {
       const { state, reason } = outcome;
       if (state === 'held') return { state, reason, attempts, runAtMs: nowMs, endedAtMs: null };
@@ -97,8 +97,8 @@ export function nextStep(
   }
 }
 
-function queuedAgain(attempts: number, runAtMs: number): NextStep {
-  return { state: 'queued', reason: null, attempts, runAtMs, endedAtMs: null };
+function queuedAgain(attempts: number, runAtMs: number, reason: DeliveryReason | null = null): NextStep {
+  return { state: 'queued', reason, attempts, runAtMs, endedAtMs: null };
 }
 
 /** The wait that a `Retry-After` field asks for (RFC 9110, section 10.2.3): seconds, or a date. */

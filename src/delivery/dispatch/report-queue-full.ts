@@ -11,6 +11,11 @@ import { type OnQueueFull, sourceTypeOf } from './deliver-to-workflow.ts';
 /** `error.code` of the event that says so. */
 const queueFullCode = 'Event Queue Full';
 
+interface Report {
+  ownerId: string;
+  emission: Emission;
+}
+
 /**
  * What is done about an event that a workflow's queue has no room for: an error event of the workflow, with the event and
  * the delivery that was to bring it. Those that come together are one commit.
@@ -23,21 +28,28 @@ export function queueFullReports(options: {
   version: string;
 }): OnQueueFull {
   const { store, router, bus, clock, version } = options;
-  const write: BatchWrite<Emission, Awaited<ReturnType<typeof emitEvents>>[number]> = {
+  const write: BatchWrite<Report, Awaited<ReturnType<typeof emitEvents>>[number]> = {
     name: 'report-full-queues',
-    bytes: ({ events }) => events.reduce((sum, { event }) => sum + event.length, 0),
-    run: (tx, emissions) => emitEvents(store, tx, { emissions, router, nowMs: clock.now() }),
+    ownerOf: ({ ownerId }) => ownerId,
+    bytes: ({ emission }) => emission.events.reduce((sum, { event }) => sum + event.length, 0),
+    run: (tx, reports) =>
+      emitEvents(store, tx, {
+        emissions: reports.map(({ emission }) => emission),
+        router,
+        nowMs: clock.now(),
+      }),
   };
   return async (workflow, delivery) => {
     const nowMs = clock.now();
     const event = queueFullEvent(workflow, delivery, { version, nowMs });
     const summary = `${queueFullCode}: ${workflow.settings.queueSize} runs wait`;
-    const result = await store.writes.submit(write, {
+    const emission: Emission = {
       emitterId: workflow.id,
       // One more than the event has come through: a workflow that listens to its own errors ends somewhere.
       hops: delivery.hops + 1,
       events: [{ channel: channels.errors, event, summary, holdsMetadata: true }],
-    });
+    };
+    const result = await store.writes.submit(write, { ownerId: workflow.ownerId, emission });
     if (result.accepted) bus.publish(result.stored);
   };
 }

@@ -17,6 +17,7 @@ import { FairQueue } from '#lib/fair-queue.ts';
 import { insertSource } from '#sources/source-store.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import type { DeliveryState } from '#storage/tables/delivery-tables.ts';
+import { placesForAny } from '../../../test/support/claim-places.ts';
 import { sourceRow } from '../../../test/support/source-row.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
 import { TestClock } from '../../../test/support/test-clock.ts';
@@ -149,7 +150,7 @@ class Setting {
       lanes: new LaneLeases({ node, store: this.store }),
       kinds: [kind],
       limit: 100,
-      laneMax: 100,
+      ...placesForAny(100),
       runningByLane: new Map(),
       nowMs,
     });

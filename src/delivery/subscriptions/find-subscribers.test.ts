@@ -9,7 +9,7 @@ import { HttpReceiver } from '../../../test/support/http-receiver.ts';
 import { readEvents } from '../../../test/support/stored-events.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
 import { fanOutBounds, makeDeliveries } from './find-subscribers.ts';
-import { findSubscribersQuery, type Subscriber } from './subscription-store.ts';
+import { findSubscribersQuery, pageOfSubscribers, type Subscriber } from './subscription-store.ts';
 
 /** Subscriptions of these listeners to their emitters, stored in a few statements. */
 async function subscribeMany(
@@ -85,55 +85,81 @@ forEachStore((fixture) => {
     assert.equal(new Set(receiver.requests.map(({ headers }) => headers['webhook-id'])).size, 4);
   });
 
-  test('an event with more subscribers than one transaction takes reaches each of them once, and others wait for none', async () => {
+  test('a listener to the errors of all of its kind or owner gets those of others, and not its own', async () => {
     await using delivery = await DeliveryFixture.start(fixture.store);
-    await using receiver = await HttpReceiver.start();
-    await delivery.emitter();
-    await delivery.emitter('dc_2', 'o_2');
-    await delivery.subscribe((await delivery.webhook(receiver.url, { ownerId: 'o_2' })).id, {
-      emitterId: 'dc_2',
-      ownerId: 'o_2',
-    });
-    const listeners = Array.from(
-      { length: fanOutBounds.deliveriesPerCommitMax + 1 },
-      (_, n) => `dc_listener${String(n).padStart(5, '0')}`,
+    for (const id of ['p_1', 'p_2']) await delivery.emitter(id);
+    const rows = ['p_*', 'o_1'].flatMap((emitterId, n) =>
+      ['$errors', ''].map((channel) => ({
+        ...{ id: `sub_${n}${channel}`, emitter_owner_id: 'o_1', emitter_id: emitterId, event_name: channel },
+        ...{ listener_id: 'p_1', listener_owner_id: 'o_1', user_id: 'u_1', created_at_ms: 0 },
+      })),
     );
-    await subscribeMany(fixture.store, listeners, (n) => (n % 2 === 0 ? 'dc_1' : 'dc_*'));
-    const emissions = ['dc_1', 'dc_2'].map((emitterId) => ({
-      emitterId,
-      hops: 0,
-      events: [{ channel: '', event: '"many"' }],
-    }));
-    const nowMs = delivery.clock.now();
-    const stored = await fixture.store.transaction(async (tx) => {
-      const results = await emitEvents(fixture.store, tx, {
-        emissions,
-        router: delivery.service.finder,
-        nowMs,
-      });
-      return results.flatMap((result) => (result.accepted ? result.stored : []));
-    });
-    assert.equal((await delivery.deliveries()).length, 1);
-    delivery.bus.publish(stored);
-    await receiver.waitForRequest();
-    await delivery.idle();
-    const rows = await fixture.store.read
-      .selectFrom('deliveries')
-      .select(['listener_id', 'state', 'reason'])
-      .where('owner_id', '=', 'o_1')
-      .orderBy('listener_id')
-      .execute();
-    assert.equal(rows.map(({ listener_id }) => listener_id).join(), listeners.join());
-    // None of these listeners exists: each of their deliveries ended with a record, and the text went with the last.
-    assert.deepEqual(
-      [...new Set(rows.map(({ state, reason }) => `${state} ${reason}`))],
-      ['cancelled listener_removed'],
-    );
-    assert.equal(await delivery.payloads(), 0);
+    await fixture.store.transaction((tx) => tx.insertInto('subscriptions').values(rows).execute());
+    const found = async (emitterId: string, channel: string) => {
+      const query = findSubscribersQuery(fixture.store, [{ emitterId, channel }], 10);
+      const exact = (await fixture.store.transaction((tx) => tx.executeQuery(query))).rows.length;
+      const paged = await pageOfSubscribers(
+        fixture.store.read,
+        { emitterId, channel, ownerId: 'o_1' },
+        { after: { place: 0, listenerId: '' }, limit: 10 },
+      );
+      return [exact, paged.subscribers.length];
+    };
+    assert.deepEqual(await found('p_2', '$errors'), [2, 2]);
+    assert.deepEqual(await found('p_1', '$errors'), [0, 0]);
+    assert.deepEqual(await found('p_1', ''), [2, 2], 'on other channels it may listen to itself');
   });
 
+  for (const max of ['deliveriesPerEventMax', 'deliveriesPerCommitMax'] as const)
+    test(`an event with more subscribers than ${max} reaches each of them once, and others wait for none`, async () => {
+      await using delivery = await DeliveryFixture.start(fixture.store);
+      await using receiver = await HttpReceiver.start();
+      await delivery.emitter();
+      await delivery.emitter('dc_2', 'o_2');
+      await delivery.subscribe((await delivery.webhook(receiver.url, { ownerId: 'o_2' })).id, {
+        emitterId: 'dc_2',
+        ownerId: 'o_2',
+      });
+      const listeners = Array.from(
+        { length: fanOutBounds[max] + 1 },
+        (_, n) => `dc_listener${String(n).padStart(5, '0')}`,
+      );
+      await subscribeMany(fixture.store, listeners, (n) => (n % 2 === 0 ? 'dc_1' : 'dc_*'));
+      const emissions = ['dc_1', 'dc_2'].map((emitterId) => ({
+        emitterId,
+        hops: 0,
+        events: [{ channel: '', event: '"many"' }],
+      }));
+      const nowMs = delivery.clock.now();
+      const stored = await fixture.store.transaction(async (tx) => {
+        const results = await emitEvents(fixture.store, tx, {
+          emissions,
+          router: delivery.service.finder,
+          nowMs,
+        });
+        return results.flatMap((result) => (result.accepted ? result.stored : []));
+      });
+      assert.equal((await delivery.deliveries()).length, 1);
+      delivery.bus.publish(stored);
+      await receiver.waitForRequest();
+      await delivery.idle();
+      const rows = await fixture.store.read
+        .selectFrom('deliveries')
+        .select(['listener_id', 'state', 'reason'])
+        .where('owner_id', '=', 'o_1')
+        .orderBy('listener_id')
+        .execute();
+      assert.equal(rows.map(({ listener_id }) => listener_id).join(), listeners.join());
+      // None of these listeners exists: each of their deliveries ended with a record, and the text went with the last.
+      assert.deepEqual(
+        [...new Set(rows.map(({ state, reason }) => `${state} ${reason}`))],
+        ['cancelled listener_removed'],
+      );
+      assert.equal(await delivery.payloads(), 0);
+    });
+
   test('however many events have very many subscribers, one transaction at a time makes their deliveries', async () => {
-    const fanOut = { deliveriesPerCommitMax: 40, pageRows: 10 };
+    const fanOut = { deliveriesPerEventMax: 40, deliveriesPerCommitMax: 40, pageRows: 10 };
     await using delivery = new DeliveryFixture(fixture.store, { fanOut });
     await delivery.emitter();
     const { store } = fixture;

@@ -1,6 +1,8 @@
+import { noteOwner } from '#audit/audit-context.ts';
 import { changeEventually } from '#delivery/change-deliveries.ts';
 import type { BegunReplay, ReplayQueue } from '#delivery/replay/queue-replay.ts';
 import { cancelReplaysBetween, replayRateDefault } from '#delivery/replay/replay-events.ts';
+import { channels } from '#events/event.ts';
 import { parseEventId } from '#events/event-id.ts';
 import { lockEmittersQuery } from '#events/event-store.ts';
 import { type Caller, notFound, type Ownership, ownersOf } from '#identity/permissions.ts';
@@ -63,19 +65,22 @@ export interface SubscriptionRequest {
 }
 
 /**
- * Subscribes a listener; the same subscription again answers the one that is there. Throws CallerError `not_found` for
- * an end that does not exist or belongs to others, `forbidden` for a viewer, `invalid_parameter`, `conflict` for one too many.
+ * Subscribes a listener; the same subscription again answers the one that is there. `alongside` is done in the transaction that makes
+ * one, and not for one that is there. Throws CallerError `not_found` for an end that does not exist or belongs to others, `forbidden` for a viewer, `invalid_parameter`, `conflict` for one too many.
  */
 export async function subscribe(
   { store, clock }: Pick<SubscriptionOptions, 'store' | 'clock'>,
   caller: Caller,
   request: SubscriptionRequest,
+  alongside?: (tx: Tx, made: SubscriptionTable) => Promise<void>,
 ): Promise<SubscriptionTable> {
   return store.transaction(async (tx) => {
     await holdEnds(store, tx, { userId: caller.userId, listenerId: request.listenerId });
     const row = await resolveSubscription(tx, caller, request, clock.now());
     const made = await insertSubscription(tx, row);
-    if (made.id === row.id) await requireRoom(tx, row.listener_owner_id);
+    if (made.id !== row.id) return made;
+    await requireRoom(tx, row.listener_owner_id);
+    await alongside?.(tx, made);
     return made;
   });
 }
@@ -139,7 +144,7 @@ async function requireRoom(tx: Tx, listenerOwnerId: string): Promise<void> {
 }
 
 /** The requested subscription, if the caller may have it. */
-export async function resolveSubscription(
+async function resolveSubscription(
   db: Db,
   caller: Caller,
   request: SubscriptionRequest,
@@ -220,6 +225,7 @@ async function endSubscription(
       'forbidden',
       'your role in this workspace does not allow changing its subscriptions',
     );
+  noteOwner(row.emitter_owner_id);
   await store.transaction(async (tx) => {
     if (!(await deleteSubscription(tx, row.id))) throw notFound('subscription', row.id);
     await cancelQueued(store, tx, row, clock.now());
@@ -365,6 +371,45 @@ export async function listenToSource(
   const made = await insertSubscription(tx, row);
   if (made.id === row.id) await requireRoom(tx, workflow.ownerId);
 }
+
+/**
+ * Runs in the transaction that gives a workflow a trigger of kind on_failure: failed runs of all workflows of its owner, those that it will
+ * have too, come to it. Throws CallerError `conflict` for one subscription too many.
+ */
+export async function listenToFailures(
+  tx: Tx,
+  workflow: { id: string; ownerId: string; userId: string },
+  nowMs: number,
+): Promise<void> {
+  const row: SubscriptionTable = {
+    id: newId('sub'),
+    emitter_owner_id: workflow.ownerId,
+    ...failures,
+    listener_id: workflow.id,
+    listener_owner_id: workflow.ownerId,
+    user_id: workflow.userId,
+    created_at_ms: nowMs,
+  };
+  const made = await insertSubscription(tx, row);
+  if (made.id === row.id) await requireRoom(tx, workflow.ownerId);
+}
+
+/** In the transaction that ends it. */
+export async function stopListeningToFailures(
+  store: Store,
+  tx: Tx,
+  workflow: { id: string; ownerId: string },
+  nowMs: number,
+): Promise<void> {
+  for (const row of await subscriptionsBetween(tx, { ...failures, listener_id: workflow.id })) {
+    if (row.emitter_owner_id !== workflow.ownerId) continue;
+    await deleteSubscription(tx, row.id);
+    await cancelQueued(store, tx, row, nowMs);
+  }
+}
+
+/** The errors of all workflows of an owner. */
+const failures = { emitter_id: 'p_*', event_name: channels.errors } as const;
 
 /** In the transaction that ends it: what is still queued for the workflow ends with a record. */
 export async function stopListening(

@@ -1,5 +1,6 @@
 import { CompiledQuery, sql } from 'kysely';
 import type { EmittedTo } from '#events/emit-event.ts';
+import { channels } from '#events/event.ts';
 import { holdMemberships } from '#identity/workspace-store.ts';
 import type { Dialect } from '#storage/dialect.ts';
 import { StatementTexts } from '#storage/statement-texts.ts';
@@ -115,6 +116,30 @@ export async function subscriptionsOf(db: Db, ownerId: string): Promise<Subscrip
     .execute();
 }
 
+/** True when something is subscribed to `id`, or `id` to something. */
+export async function hasSubscriptions(
+  db: Db,
+  id: string,
+  { besides = [] }: { besides?: readonly string[] } = {},
+): Promise<boolean> {
+  const found = await db
+    .selectFrom('subscriptions')
+    .select('id')
+    .where((where) => where.or([where('listener_id', '=', id), where('emitter_id', '=', id)]))
+    .where((where) =>
+      where.not(
+        where.and([
+          where('listener_id', '=', id),
+          where('event_name', '=', ''),
+          where('emitter_id', 'in', ['', ...besides]),
+        ]),
+      ),
+    )
+    .limit(1)
+    .executeTakeFirst();
+  return found !== undefined;
+}
+
 /** True when it was there. */
 export async function deleteSubscription(tx: Tx, id: string): Promise<boolean> {
   const { numDeletedRows } = await tx.deleteFrom('subscriptions').where('id', '=', id).executeTakeFirst();
@@ -223,14 +248,15 @@ export interface Subscriber {
 }
 
 /** All emitters of the kind that this one is of: `dc_*` or `p_*`; an owner is of none. */
-export function globOf(emitterId: string): string {
+function globOf(emitterId: string): string {
   if (/^[ou]_/.test(emitterId)) return emitterId;
   return emitterId.startsWith('p_') ? 'p_*' : 'dc_*';
 }
 
 /**
  * The statement that finds the subscribers of these channels, at most `limit` of them. Three places in one index
- * for each channel: the emitter itself, all of its kind, all of its owner. So its cost does not grow with the number of
+ * for each channel: the emitter itself, all of its kind, all of its owner. A listener to the errors of all does not get its own: they
+ * would go in a circle. So its cost does not grow with the number of
  * other subscriptions.
  */
 export function findSubscribersQuery(
@@ -262,6 +288,7 @@ function subscribersText(dialect: Dialect, count: number): string {
     join subscriptions s on s.emitter_owner_id = e.owner_id
       and s.emitter_id in (emitted.emitter_id, emitted.glob, e.owner_id)
       and s.event_name = emitted.channel
+      and not (s.listener_id = emitted.emitter_id and s.emitter_id <> emitted.emitter_id and emitted.channel = '$errors')
     left join webhooks w on w.id = s.listener_id
     limit ${limit}`;
 }
@@ -282,6 +309,7 @@ export async function pageOfSubscribers(
   const found: Subscriber[] = [];
   let { place, listenerId } = options.after;
   for (; place < places.length; place += 1, listenerId = '') {
+    const isOwnCircle = place > 0 && emitted.channel === channels.errors;
     const rows = await db
       .selectFrom('subscriptions as s')
       .leftJoin('webhooks as w', 'w.id', 's.listener_id')
@@ -297,6 +325,7 @@ export async function pageOfSubscribers(
       .where('s.emitter_id', '=', places[place] ?? '')
       .where('s.event_name', '=', emitted.channel)
       .where('s.listener_id', '>', listenerId)
+      .$if(isOwnCircle, (query) => query.where('s.listener_id', '<>', emitted.emitterId))
       .orderBy('s.listener_id')
       .limit(options.limit - found.length)
       .execute();

@@ -367,7 +367,7 @@ forEachStore((fixture) => {
     const { id } = setting.webhook;
     const { store } = fixture;
     await store.transaction((tx) => setFailingSince(tx, id, 1));
-    const notes = [null, 7, 8].map((sinceMs) => ({ id, sinceMs }));
+    const notes = [null, 7, 8].map((sinceMs) => ({ id, ownerId: 'u_1', sinceMs }));
     await store.transaction((tx) => noteFailingSince.run(tx, notes.slice(1)));
     assert.equal((await setting.row())?.failing_since_ms, 1);
     await store.transaction((tx) => noteFailingSince.run(tx, notes.slice(0, 2)));

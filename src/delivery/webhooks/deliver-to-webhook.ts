@@ -6,6 +6,8 @@ import type { Clock } from '#lib/clock.ts';
 import { toError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
+import { currentSpan } from '#telemetry/span.ts';
+import { traceparentOf } from '#telemetry/trace-context.ts';
 import { signatureHeaders } from './sign-request.ts';
 import { disableWebhook, noteFailingSince } from './webhook-store.ts';
 import type { WebhookTarget, WebhookTargets } from './webhook-targets.ts';
@@ -31,7 +33,11 @@ export interface WebhookDeliveryOptions {
 
 /**
  * Sends an event to a webhook: POST, the emitted event itself as body, signed (`sign-request.ts`). 2xx within 15 seconds
- * is delivered, 410 disables the webhook, anything else, redirects too, is a failed attempt.
+ * is delivered, 410 disables the webhook, anything else (a 500, a redirect, a timeout) is a failed attempt.
+ *
+ * After a failed attempt the delivery is queued again by `dispatch/delivery-schedule.ts`: after 5 s, 5 min, 30 min, 2, 5, 10 and 14 hours, or
+ * later if the receiver sends `Retry-After`. The eighth failed attempt makes it a dead letter (state `failed`). A webhook whose deliveries have all
+ * failed for 5 days is disabled.
  */
 export async function deliverToWebhook(
   options: WebhookDeliveryOptions,
@@ -89,6 +95,7 @@ async function attempt(
         'user-agent': `Millrace/${version}`,
         'x-pd-emitter-id': delivery.emitterId,
         'x-pd-event-id': `${delivery.ms}-${delivery.seq}`,
+        ...traceHeaders(),
         ...signatureHeaders(keys, { id: delivery.id, nowMs, body: delivery.body }),
       },
       body: delivery.body,
@@ -108,6 +115,12 @@ async function attempt(
   return { kind: 'failed', attempt: record, ...(askedMs === undefined ? {} : { retryAfterMs: askedMs }) };
 }
 
+/** The receiver's spans are below the one of the attempt (W3C Trace Context). */
+function traceHeaders(): { traceparent?: string } {
+  const span = currentSpan();
+  return span === undefined ? {} : { traceparent: traceparentOf(span.context) };
+}
+
 function describe(thrown: unknown): string {
   const error = toError(thrown);
   const { code } = error as { code?: unknown };
@@ -123,18 +136,18 @@ async function noteHealth(
   outcome: AttemptOutcome,
 ): Promise<void> {
   const { store, clock, targets } = options;
-  const { id, failingSinceMs } = webhook;
+  const { id, ownerId, failingSinceMs } = webhook;
   if (outcome.kind === 'delivered') {
     if (failingSinceMs === null) return;
     webhook.failingSinceMs = null;
-    await store.writes.submit(noteFailingSince, { id, sinceMs: null });
+    await store.writes.submit(noteFailingSince, { id, ownerId, sinceMs: null });
     return;
   }
   const nowMs = clock.now();
   const isGone = outcome.kind === 'gone';
   if (!isGone && failingSinceMs === null) {
     webhook.failingSinceMs = nowMs;
-    await store.writes.submit(noteFailingSince, { id, sinceMs: nowMs });
+    await store.writes.submit(noteFailingSince, { id, ownerId, sinceMs: nowMs });
     return;
   }
   if (!isGone && (failingSinceMs === null || nowMs - failingSinceMs < onlyFailuresMs)) return;

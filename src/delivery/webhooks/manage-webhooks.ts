@@ -6,6 +6,7 @@ import type { AddressPolicy } from '#egress/address-policy.ts';
 import type { LookupAll } from '#egress/resolve-address.ts';
 import type { Health } from '#health/health.ts';
 import { forgetFailures, forgetOutcomes } from '#health/outcome-store.ts';
+import { refuseDeleted } from '#identity/deletion-store.ts';
 import { notFound } from '#identity/permissions.ts';
 import type { Clock } from '#lib/clock.ts';
 import { epochSeconds } from '#lib/clock.ts';
@@ -41,10 +42,14 @@ export interface WebhookChanges {
   description?: string | null;
 }
 
-/** Creates a webhook; its signing secret is returned here only. Throws CallerError naming url, or `conflict`. */
+/**
+ * Creates a webhook, active unless it is to be `paused`; its signing secret is returned here only. `alongside` is done in the transaction
+ * that makes it. Throws CallerError naming url, or `conflict`.
+ */
 export async function createWebhook(
   options: WebhookOptions,
-  webhook: WebhookChanges & { url: string; ownerId: string; userId: string },
+  webhook: WebhookChanges & { url: string; ownerId: string; userId: string; paused?: boolean },
+  alongside?: (tx: Tx, webhook: WebhookTable) => Promise<void>,
 ): Promise<{ webhook: WebhookTable; signingSecret: string }> {
   const { store, clock } = options;
   const url = await checkWebhookUrl(webhook.url, options);
@@ -52,6 +57,7 @@ export async function createWebhook(
   const { ownerId } = webhook;
   const signingSecret = newSigningSecret();
   const row = await store.transaction(async (tx) => {
+    await refuseDeleted(tx, ownerId);
     if ((await countWebhooks(tx, ownerId, webhooksMax)) >= webhooksMax)
       throw new CallerError('conflict', `one owner can have ${webhooksMax} webhooks; delete some`, {
         limit: webhooksMax,
@@ -67,7 +73,7 @@ export async function createWebhook(
       secret: await sealValue(tx, options, { ownerId, id, value: signingSecret }),
       old_secret: null,
       old_secret_until_ms: null,
-      state: 'active',
+      state: webhook.paused === true ? 'paused' : 'active',
       disabled_reason: null,
       disabled_at_ms: null,
       failing_since_ms: null,
@@ -76,6 +82,7 @@ export async function createWebhook(
       updated_at_ms: nowMs,
     };
     await insertWebhook(tx, created);
+    await alongside?.(tx, created);
     return created;
   });
   return { webhook: row, signingSecret };
@@ -135,10 +142,18 @@ export async function resumeWebhook(options: WebhookOptions, id: string): Promis
   return webhook;
 }
 
-/** Removes a webhook and its subscriptions; what was still to be sent ends as cancelled. Throws `not_found`. */
-export async function removeWebhook(options: WebhookOptions, id: string): Promise<void> {
+/**
+ * Removes a webhook and its subscriptions; what was still to be sent ends as cancelled. `alongside` is done in the same transaction; where
+ * it throws, the webhook stays. Throws `not_found`.
+ */
+export async function removeWebhook(
+  options: WebhookOptions,
+  id: string,
+  alongside?: (tx: Tx, webhook: WebhookTable) => Promise<void>,
+): Promise<void> {
   await options.store.transaction(async (tx) => {
     const webhook = await lockWebhook(options.store, tx, id);
+    if (webhook !== undefined) await alongside?.(tx, webhook);
     if (webhook === undefined || !(await deleteWebhook(tx, id))) throw notFound('webhook', id);
     await deleteSubscriptionsOf(tx, id);
     await forgetOutcomes(tx, id);

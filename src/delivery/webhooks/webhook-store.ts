@@ -3,7 +3,7 @@ import { hasHealth } from '#health/health-store.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
-import type { WebhookDisabledReason, WebhookTable } from '#storage/tables/delivery-tables.ts';
+import type { WebhookDisabledReason, WebhookState, WebhookTable } from '#storage/tables/delivery-tables.ts';
 
 const webhookColumns = [
   'id',
@@ -75,9 +75,16 @@ export async function deleteWebhook(tx: Tx, id: string): Promise<boolean> {
   return Number(numDeletedRows) === 1;
 }
 
+interface WebhookNote {
+  id: string;
+  ownerId: string;
+  sinceMs: number | null;
+}
+
 /** `setFailingSince` for many at once: a receiver that fails every other time does not cost a commit each time. */
-export const noteFailingSince: BatchWrite<{ id: string; sinceMs: number | null }, boolean> = {
+export const noteFailingSince: BatchWrite<WebhookNote, boolean> = {
   name: 'note-webhook-health',
+  ownerOf: ({ ownerId }) => ownerId,
   async run(tx, notes) {
     // Always in one order, since rows are locked.
     const byWebhook = [...Map.groupBy(notes, ({ id }) => id)].sort(([a], [b]) => (a < b ? -1 : 1));
@@ -123,6 +130,24 @@ export async function disableWebhook(
     update = update.where('failing_since_ms', '=', disabled.failingSinceMs);
   const { numUpdatedRows } = await update.executeTakeFirst();
   return Number(numUpdatedRows) === 1;
+}
+
+/** Counts the active webhooks whose deliveries fail, and those that are disabled, over all owners. */
+export async function troubledWebhooks(db: Db): Promise<Record<'failing' | 'disabled', number>> {
+  const rows = await db
+    .selectFrom('webhooks')
+    .select('state')
+    .select((select) => select.fn.countAll<number>().as('webhooks'))
+    .where((where) =>
+      where.or([
+        where('state', '=', 'disabled'),
+        where.and([where('state', '=', 'active'), where('failing_since_ms', 'is not', null)]),
+      ]),
+    )
+    .groupBy('state')
+    .execute();
+  const countOf = (state: WebhookState) => Number(rows.find((row) => row.state === state)?.webhooks ?? 0);
+  return { failing: countOf('active'), disabled: countOf('disabled') };
 }
 
 export async function addRemovedRecords(tx: Tx, id: string, count: number): Promise<void> {

@@ -42,7 +42,7 @@ export function accountAuditRoutes(app: App, { store }: AccountAuditRouteOptions
       const caller = callerOf(request);
       await requireAccount(store.read, caller, id, 'see');
       const owners = await ownersOf(store.read, caller);
-      // Everybody knows the names of what the registry has.
+      // The names of registry components are public.
       const known = [...owners.ids, registryOwner];
       return { data: selectFields(request, await viewUses(store.read, id, known)) };
     },

@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox';
+import { requireCodeScopes } from '#http/require-code-scopes.ts';
 import { type App, callerOf, DataOf, OneOf, ownerForCreate } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import { ownersOf } from '#identity/permissions.ts';
@@ -68,7 +69,8 @@ export function actionRoutes(app: App, { store, actionRunner }: ActionRouteOptio
         summary: 'Run one action once and wait for what comes of it',
         description:
           'What goes wrong in the code of the action is in the answer: os has the error, ret is null. ' +
-          'Nothing is kept of the run but what it used.',
+          'Nothing is kept of the run but what it used. component_code and a URL need the scope `write` too, and an account in ' +
+          'configured_props needs `credentials`.',
         body: Type.Object({
           id: Type.Optional(
             Type.String({ minLength: 1, description: 'Key, key@version or sc_ id of the action' }),
@@ -96,8 +98,9 @@ export function actionRoutes(app: App, { store, actionRunner }: ActionRouteOptio
     },
     async (request) => {
       const caller = callerOf(request);
-      const ownerId = await ownerForCreate(store.read, request);
       const { id, component_code: code, configured_props: configuredProps = {} } = request.body;
+      requireCodeScopes(caller, { component: id, hasOwnCode: code !== undefined, props: configuredProps });
+      const ownerId = await ownerForCreate(store.read, request);
       const { timeout_seconds: timeoutSeconds } = request.body;
       requireOneAction({ id, code });
       const { ids } = await ownersOf(store.read, caller);

@@ -4,6 +4,7 @@ import { type App, callerOf, DataOf, IdParams, NoContent, PageOf, PageQuery } fr
 import { selectFields } from '#http/select-fields.ts';
 import type { ApiClient } from '#identity/api-client-store.ts';
 import { createClient, listClients, revokeClient, rotateClientSecret } from '#identity/api-clients.ts';
+import { requireUnlimitedKey } from '#identity/api-keys.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
@@ -13,6 +14,8 @@ export interface ApiClientRouteOptions {
   store: Store;
   clock: Clock;
   logger: Logger;
+  /** Called when access has ended: streams check at once whether their readers may still read. */
+  onAccessEnd: () => void;
 }
 
 const ClientShape = Type.Object({
@@ -36,7 +39,10 @@ const ClientParams = Type.Object({
 });
 
 /** Additions: the OAuth clients of a workspace, for its admins. */
-export function apiClientRoutes(app: App, { store, clock, logger }: ApiClientRouteOptions): void {
+export function apiClientRoutes(
+  app: App,
+  { store, clock, logger, onAccessEnd }: ApiClientRouteOptions,
+): void {
   const tags = ['workspaces', 'addition'];
 
   app.get(
@@ -75,6 +81,7 @@ export function apiClientRoutes(app: App, { store, clock, logger }: ApiClientRou
     },
     async (request) => {
       const caller = callerOf(request);
+      await requireUnlimitedKey(store.read, caller);
       const { id } = request.params;
       const made = await createClient(store, caller, { workspaceId: id, name: request.body.name }, clock);
       logger.info({ client: made.client.id, owner: id, user: caller.userId }, 'api-client.created');
@@ -101,6 +108,7 @@ export function apiClientRoutes(app: App, { store, clock, logger }: ApiClientRou
     },
     async (request) => {
       const caller = callerOf(request);
+      await requireUnlimitedKey(store.read, caller);
       const { id, client_id: clientId } = request.params;
       const endTokens = request.body.revoke_tokens ?? false;
       const rotated = await rotateClientSecret(
@@ -109,6 +117,7 @@ export function apiClientRoutes(app: App, { store, clock, logger }: ApiClientRou
         { workspaceId: id, clientId, endTokens },
         clock,
       );
+      if (endTokens) onAccessEnd();
       logger.info(
         { client: clientId, owner: id, user: caller.userId, endTokens },
         'api-client.secret-rotated',
@@ -123,7 +132,7 @@ export function apiClientRoutes(app: App, { store, clock, logger }: ApiClientRou
       schema: {
         operationId: 'deleteApiClient',
         tags,
-        summary: 'Remove an OAuth client; its access tokens end at once',
+        summary: 'Remove an OAuth client; its access tokens and their streams end at once',
         params: ClientParams,
         response: { 204: NoContent },
       },
@@ -132,6 +141,7 @@ export function apiClientRoutes(app: App, { store, clock, logger }: ApiClientRou
       const caller = callerOf(request);
       const { id, client_id: clientId } = request.params;
       await revokeClient(store, caller, { workspaceId: id, clientId }, clock);
+      onAccessEnd();
       logger.info({ client: clientId, owner: id, user: caller.userId }, 'api-client.removed');
       return reply.code(204).send(null);
     },

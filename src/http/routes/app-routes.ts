@@ -5,6 +5,7 @@ import { describeApp } from '#accounts/apps/describe-app.ts';
 import { createApp, deleteApp, replaceApp } from '#accounts/apps/manage-apps.ts';
 import { parseApp } from '#accounts/apps/parse-app.ts';
 import { registrationOf } from '#accounts/oauth/manage-oauth-clients.ts';
+import { noteOwner } from '#audit/audit-context.ts';
 import { encodeCursor, listPart, pageRequest, pageResponse } from '#http/pagination.ts';
 import {
   type App,
@@ -62,6 +63,7 @@ export function appRoutes(app: App, options: AppRouteOptions): void {
       throw new CallerError('forbidden', `${found.name} comes with the service and cannot be changed here`);
     }
     await requireAdmin(request, ownerId);
+    noteOwner(ownerId);
     return { ownerId, slug: found.slug };
   }
 

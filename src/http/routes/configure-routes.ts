@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import { requireCodeScopes } from '#http/require-code-scopes.ts';
 import { type App, callerOf, ownerForCreate } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import { ownersOf } from '#identity/permissions.ts';
@@ -90,6 +91,7 @@ export function configureRoutes(app: App, { store, componentConfigurer }: Config
     },
     async (request) => {
       const { prop_name, page = 0, prev_context, query = '', ...draft } = request.body;
+      requireCodeScopes(callerOf(request), { component: draft.id });
       const answer = await componentConfigurer.options(
         { ...draftOf(draft), prop: prop_name, page, prevContext: prev_context ?? {}, query },
         await ownerOf(request),
@@ -123,6 +125,7 @@ export function configureRoutes(app: App, { store, componentConfigurer }: Config
       },
     },
     async (request) => {
+      requireCodeScopes(callerOf(request), { component: request.body.id });
       const answer = await componentConfigurer.props(draftOf(request.body), await ownerOf(request));
       return selectFields(request, answer);
     },

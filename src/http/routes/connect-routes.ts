@@ -4,6 +4,7 @@ import type { AccountConnector } from '#accounts/connect/connect-account.ts';
 import { formName } from '#accounts/connect/connect-fields.ts';
 import { type BrowserCookie, ConnectRefusal, type ConnectStep } from '#accounts/connect/connect-flow.ts';
 import { connectedPage, formPage, goOnPage, pageHeaders, problemPage } from '#http/connect-pages.ts';
+import { cookiesOf } from '#http/cookies-of.ts';
 import { errorAnswer } from '#http/error-response.ts';
 import { type App, callerOf, DataOf, ownerForCreate } from '#http/route-support.ts';
 import { unreachable } from '#lib/assert.ts';
@@ -32,7 +33,8 @@ export function connectRoutes(app: App, { store, connector }: ConnectRouteOption
         tags: ['accounts', 'addition'],
         summary: 'A link with which an account is connected, or connected again, in a browser',
         description:
-          'The link is good for ten minutes and for the first browser that agrees there. That browser fills in fields of the ' +
+          'The link is good for ten minutes, until the key or access token of this request ends, and for the first browser that agrees there. It ' +
+          'connects nothing once that key is revoked or its user disabled. That browser fills in fields of the ' +
           'app that are missing, is sent to the provider of an OAuth app, and in the end to redirect_url, with ' +
           'account_id, or with error and error_description.',
         body: Type.Object({
@@ -202,15 +204,6 @@ function cookieHeader({ name, value, maxAgeSeconds }: BrowserCookie, publicUrl: 
   const attributes = [`Path=${path}`, `Max-Age=${maxAgeSeconds}`, 'HttpOnly', 'SameSite=Lax'];
   if (protocol === 'https:') attributes.push('Secure');
   return `${name}=${value}; ${attributes.join('; ')}`;
-}
-
-function cookiesOf({ headers }: Pick<FastifyRequest, 'headers'>): ReadonlyMap<string, string> {
-  const cookies = new Map<string, string>();
-  for (const pair of (headers.cookie ?? '').split(';')) {
-    const at = pair.indexOf('=');
-    if (at > 0) cookies.set(pair.slice(0, at).trim(), pair.slice(at + 1).trim());
-  }
-  return cookies;
 }
 
 function linkOf({ params }: Pick<FastifyRequest, 'params'>): string {

@@ -14,6 +14,7 @@ export const pagePaths = [
   'sources',
   'workflows',
   'runs',
+  'imports',
   'webhooks',
   'dead-letters',
   'accounts',
@@ -46,7 +47,7 @@ export interface DashboardRouteOptions {
   dashboardPages: Pick<DashboardPages, 'look' | 'settled'>;
 }
 
-/** The pages of the dashboard. They are for everybody: what is on them comes by the API, with a session. */
+/** The pages of the dashboard. They need no sign-in: their data comes from the API, which requires a session. */
 export function dashboardRoutes(app: App, { dashboardPages }: DashboardRouteOptions): void {
   const options = { config: { page: true }, schema: { hide: true } };
 

@@ -64,8 +64,16 @@ const EntryParams = Type.Object({
 
 /** Additions: data stores, which steps of workflows share, seen from outside. */
 export function dataStoreRoutes(app: App, options: DataStoreRouteOptions): void {
-  const { store, clock } = options;
+  const support = dataStoreSupport(options);
+  wholeDataStoreRoutes(app, support);
+  entryRoutes(app, support);
+}
 
+type DataStoreSupport = ReturnType<typeof dataStoreSupport>;
+
+/** What the handlers of these routes share. */
+function dataStoreSupport(options: DataStoreRouteOptions) {
+  const { store, clock } = options;
   const listOf = async (request: Parameters<typeof pageRequest>[0], ownerId: string) => {
     const { rows, totalCount } = await pageOfDataStores(store.read, ownerId, pageRequest(request));
     return pageResponse(selectFields(request, rows.map(dataStoreShape)), {
@@ -73,14 +81,22 @@ export function dataStoreRoutes(app: App, options: DataStoreRouteOptions): void 
       cursorOf: (_, index) => encodeCursor(rows[index]?.id ?? ''),
     });
   };
-
   const dataStoreFor = async (request: FastifyRequest, right: 'read' | 'write') => {
     const { id } = request.params as { id: string };
     const row = await findDataStore(store.read, id);
     const check = right === 'read' ? readable : writable;
     return check(store.read, callerOf(request), row, { what: 'data store', id });
   };
+  async function entryOf(storeId: string, key: string): Promise<Static<typeof Entry>> {
+    const row = await readEntry(store.read, storeId, key, clock.now());
+    if (row === undefined) throw notFound('entry', key, 'key');
+    return entryShape(row);
+  }
 
+  return { listOf, dataStoreFor, entryOf, store, clock, options };
+}
+
+function wholeDataStoreRoutes(app: App, { listOf, dataStoreFor, store, clock }: DataStoreSupport): void {
   app.post(
     '/data_stores',
     {
@@ -165,7 +181,9 @@ export function dataStoreRoutes(app: App, options: DataStoreRouteOptions): void 
       return reply.code(204).send(null);
     },
   );
+}
 
+function entryRoutes(app: App, { dataStoreFor, entryOf, store, clock, options }: DataStoreSupport): void {
   app.get(
     '/data_stores/:id/entries',
     {
@@ -258,12 +276,6 @@ export function dataStoreRoutes(app: App, options: DataStoreRouteOptions): void 
       return reply.code(204).send(null);
     },
   );
-
-  async function entryOf(storeId: string, key: string): Promise<Static<typeof Entry>> {
-    const row = await readEntry(store.read, storeId, key, clock.now());
-    if (row === undefined) throw notFound('entry', key, 'key');
-    return entryShape(row);
-  }
 }
 
 function dataStoreShape(row: DataStoreTable): Static<typeof DataStore> {

@@ -89,12 +89,20 @@ export interface DeliveryRouteOptions {
 
 /** Deliveries and their outcomes. An addition. */
 export function deliveryRoutes(app: App, options: DeliveryRouteOptions): void {
+  const support = deliverySupport(options);
+  deliveryListRoutes(app, support);
+  oneDeliveryRoutes(app, support);
+}
+
+type DeliverySupport = ReturnType<typeof deliverySupport>;
+
+/** What the handlers of these routes share. */
+function deliverySupport(options: DeliveryRouteOptions) {
   const { store, logger, delivery } = options;
   const redelivery = {
     ...options,
     onQueued: (listenerId: string) => delivery.dispatcher.leftInStore(listenerId),
   };
-
   const answer = (request: FastifyRequest, page: Page<DeliveryTable>, options = { withResponses: true }) => {
     const cursors = page.rows.map(({ id }) => encodeCursor(id));
     return pageResponse(
@@ -105,12 +113,15 @@ export function deliveryRoutes(app: App, options: DeliveryRouteOptions): void {
       { totalCount: page.totalCount, cursorOf: (_delivery, index) => cursors[index] ?? '' },
     );
   };
-
   const deadLetters = async (request: FastifyRequest, ownerId: string) => {
     const filter = { ownerId, ...statesIn(request, deadStates) };
     return answer(request, await pageOfDeadLetters(store.read, filter, pageRequest(request)));
   };
 
+  return { redelivery, answer, deadLetters, store, logger };
+}
+
+function deliveryListRoutes(app: App, { answer, deadLetters, store }: DeliverySupport): void {
   app.get(
     '/webhooks/:id/deliveries',
     {
@@ -190,6 +201,40 @@ export function deliveryRoutes(app: App, options: DeliveryRouteOptions): void {
   );
 
   app.get(
+    '/users/me/dead_letters',
+    {
+      schema: {
+        operationId: 'listMyDeadLetters',
+        tags: ['deliveries', 'addition'],
+        summary: 'Dead letters of listeners of the authenticated user, newest first',
+        querystring: DeadLetterQuery,
+        response: { 200: PageOf(Delivery) },
+      },
+    },
+    (request) => deadLetters(request, callerOf(request).userId),
+  );
+
+  app.get(
+    '/workspaces/:id/dead_letters',
+    {
+      schema: {
+        operationId: 'listWorkspaceDeadLetters',
+        tags: ['deliveries', 'addition'],
+        summary: 'Dead letters of listeners of a workspace, newest first',
+        params: IdParams('o_…'),
+        querystring: DeadLetterQuery,
+        response: { 200: PageOf(Delivery) },
+      },
+    },
+    async (request) => {
+      await requireWorkspace(store.read, callerOf(request), request.params.id, 'read');
+      return deadLetters(request, request.params.id);
+    },
+  );
+}
+
+function oneDeliveryRoutes(app: App, { redelivery, store, logger }: DeliverySupport): void {
+  app.get(
     '/deliveries/:id',
     {
       schema: {
@@ -246,38 +291,6 @@ export function deliveryRoutes(app: App, options: DeliveryRouteOptions): void {
         'delivery.redelivered',
       );
       return { data: selectFields(request, viewDelivery(queued, { withResponses: true })) };
-    },
-  );
-
-  app.get(
-    '/users/me/dead_letters',
-    {
-      schema: {
-        operationId: 'listMyDeadLetters',
-        tags: ['deliveries', 'addition'],
-        summary: 'Dead letters of listeners of the authenticated user, newest first',
-        querystring: DeadLetterQuery,
-        response: { 200: PageOf(Delivery) },
-      },
-    },
-    (request) => deadLetters(request, callerOf(request).userId),
-  );
-
-  app.get(
-    '/workspaces/:id/dead_letters',
-    {
-      schema: {
-        operationId: 'listWorkspaceDeadLetters',
-        tags: ['deliveries', 'addition'],
-        summary: 'Dead letters of listeners of a workspace, newest first',
-        params: IdParams('o_…'),
-        querystring: DeadLetterQuery,
-        response: { 200: PageOf(Delivery) },
-      },
-    },
-    async (request) => {
-      await requireWorkspace(store.read, callerOf(request), request.params.id, 'read');
-      return deadLetters(request, request.params.id);
     },
   );
 }

@@ -15,7 +15,7 @@ import { type Caller, mayRead, notFound, requireWorkspace } from '#identity/perm
 import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
-import type { LiveStreams } from '#streams/live-updates.ts';
+import type { LiveStreams } from '#streams/live-streams.ts';
 import { StreamMark } from '#streams/stream-mark.ts';
 import {
   type EmitterKind,
@@ -138,7 +138,7 @@ export function eventStreamRoutes(app: App, options: EventRouteOptions): void {
       };
       if (emitterId === undefined) {
         const mark = lastEventIdOf(request, StreamMark.parse);
-        streams.admit(caller, reply.raw);
+        streams.admit(caller, reply.raw, workspaceId);
         reply.hijack();
         await streams.openWorkspace(reply.raw, { ...stream, workspaceId, mark });
         return;
@@ -146,7 +146,7 @@ export function eventStreamRoutes(app: App, options: EventRouteOptions): void {
       const ownerId = await ownerOfEmitter(store.read, emitterId);
       if (ownerId !== workspaceId) throw notFound('emitter', emitterId, 'emitter_id');
       const lastEventId = lastEventIdOf(request, parseEventId);
-      streams.admit(caller, reply.raw);
+      streams.admit(caller, reply.raw, workspaceId);
       reply.hijack();
       await streams.open(reply.raw, { ...stream, emitterId, lastEventId });
     },
@@ -180,7 +180,7 @@ function emitterStreamRoute(app: App, options: EventRouteOptions, kind: EmitterK
       const emitter = await emitterOf(store, kind, request, 'read');
       if (request.method === 'HEAD') return sendStreamHead(reply);
       const lastEventId = lastEventIdOf(request, parseEventId);
-      streams.admit(caller, reply.raw);
+      streams.admit(caller, reply.raw, emitter.owner_id);
       reply.hijack();
       await streams.open(reply.raw, {
         ...{ store, bus, logger, lastEventId },

@@ -33,13 +33,18 @@ export function fileRoutes(app: App, { files, fileUrls }: FileRouteOptions): voi
   });
 }
 
-function sendFile(
+async function sendFile(
   request: FastifyRequest,
   reply: FastifyReply,
   file: FileRow,
   files: FileRouteOptions['files'],
-): FastifyReply {
+): Promise<FastifyReply> {
   const etag = `"${file.sha256}"`;
+  const range = wantedRange(request, file.size, etag);
+  const sent = range === undefined || range === 'unsatisfiable' ? { first: 0, last: file.size - 1 } : range;
+  const isRead = request.method !== 'HEAD' && range !== 'unsatisfiable';
+  // Before the head of the answer, so that content that cannot be read is an error and no broken download.
+  const content = isRead ? await begun(files.read(file, sent)) : undefined;
   reply.headers({
     'content-type': file.content_type,
     'content-disposition': dispositionOf(file.path),
@@ -53,7 +58,6 @@ function sendFile(
     'last-modified': new Date(file.updated_at_ms).toUTCString(),
     etag,
   });
-  const range = wantedRange(request, file.size, etag);
   if (range === 'unsatisfiable') {
     return reply
       .code(416)
@@ -61,12 +65,21 @@ function sendFile(
       .removeHeader('content-type')
       .send();
   }
-  const sent = range ?? { first: 0, last: file.size - 1 };
   if (range !== undefined)
     reply.code(206).header('content-range', `bytes ${range.first}-${range.last}/${file.size}`);
   reply.header('content-length', sent.last - sent.first + 1);
-  if (request.method === 'HEAD') return reply.send();
-  return reply.send(Readable.from(files.read(file, sent), { objectMode: false, highWaterMark: 64 * 1024 }));
+  if (content === undefined) return reply.send();
+  return reply.send(Readable.from(content, { objectMode: false, highWaterMark: 64 * 1024 }));
+}
+
+/** The same content, when its first piece could be read. */
+async function begun(content: AsyncGenerator<Uint8Array, void>): Promise<AsyncIterable<Uint8Array>> {
+  const first = await content.next();
+  return (async function* () {
+    if (first.done === true) return;
+    yield first.value;
+    yield* content;
+  })();
 }
 
 /** A download under the last part of its path. */

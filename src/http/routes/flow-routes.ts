@@ -16,7 +16,7 @@ import { type Clock, epochSeconds } from '#lib/clock.ts';
 import type { Store } from '#storage/store.ts';
 import { Health } from './health-shapes.ts';
 
-/** Everybody who looks at the map of one owner within this time gets one answer. */
+/** All requests for the map of one owner within this time get the same answer. */
 const keptMs = 1_500;
 /** Answers that are kept. */
 const answersMax = 100;

@@ -3,9 +3,10 @@ import { Type } from 'typebox';
 import { unwritableReason } from '#health/node-health.ts';
 import { type App, OneOf } from '#http/route-support.ts';
 import { UnavailableError } from '#lib/errors.ts';
-import { type SandboxLevel, sandboxLevels } from '#runner/confinement.ts';
+import { type SandboxLevel, sandboxLevels } from '#runner/sandbox-grant.ts';
 import { pingStore } from '#storage/ping-store.ts';
 import type { Store } from '#storage/store.ts';
+import { FileBucketShape, type FileBucketView } from './health-shapes.ts';
 
 export interface HealthRouteOptions {
   store: Pick<Store, 'read' | 'checkWritable'>;
@@ -13,6 +14,8 @@ export interface HealthRouteOptions {
   /** Why this process should get no work although its store can be reached. */
   unreadyReason?: () => string | undefined;
   sandbox: () => SandboxView;
+  /** Undefined: the content of files is in the store alone. */
+  fileBucket: () => FileBucketView | undefined;
 }
 
 /** At which level user code runs. */
@@ -20,6 +23,8 @@ export interface SandboxView {
   level: SandboxLevel;
   /** Why it is not the kernel level; null: it is, or the operator chose another one. */
   reason: string | null;
+  /** Why processes of user code have no control group each; null: they do. */
+  cgroups_reason: string | null;
 }
 
 const Readiness = Type.Object({
@@ -31,16 +36,21 @@ const Readiness = Type.Object({
         reason: Type.Union([Type.String(), Type.Null()], {
           description: 'Why it is not the kernel level; null: it is, or another one was asked for',
         }),
+        cgroups_reason: Type.Union([Type.String(), Type.Null()], {
+          description: 'Why processes of user code have no control group (cgroup) each; null: they do',
+        }),
       },
       { description: 'Isolation of user code; only with an API key of the admin of the instance' },
     ),
   ),
+  file_bucket: Type.Optional(FileBucketShape),
 });
 
 const Status = Type.Object({ status: OneOf(['ok']) });
 const tags = ['operations', 'addition'];
 
-export function healthRoutes(app: App, { store, metrics, unreadyReason, sandbox }: HealthRouteOptions): void {
+export function healthRoutes(app: App, options: HealthRouteOptions): void {
+  const { store, metrics, unreadyReason, sandbox, fileBucket } = options;
   app.get(
     '/healthz',
     {
@@ -74,8 +84,14 @@ export function healthRoutes(app: App, { store, metrics, unreadyReason, sandbox 
       }
       const reason = unreadyReason?.();
       if (reason !== undefined) throw new UnavailableError('not_ready', reason);
-      const isAdmin = caller?.isAdmin === true;
-      return { status: 'ready' as const, ...(isAdmin ? { sandbox: sandbox() } : {}) };
+      if (caller?.isAdmin !== true) return { status: 'ready' as const };
+      // A bucket that is away stops files and nothing else: the node is ready for all other work.
+      const bucket = fileBucket();
+      return {
+        status: 'ready' as const,
+        sandbox: sandbox(),
+        ...(bucket === undefined ? {} : { file_bucket: bucket }),
+      };
     },
   );
 

@@ -1,4 +1,4 @@
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import { healthStates } from '#health/health.ts';
 import { OneOf } from '#http/route-support.ts';
 
@@ -27,3 +27,20 @@ export const Health = Type.Object(
 export const healthParameter = Type.Optional(
   OneOf(healthStates, { description: 'Addition: only those in this state of health' }),
 );
+
+export const FileBucketShape = Type.Object(
+  {
+    bucket: Type.String({ description: 'Its name, and what the keys of its objects begin with' }),
+    state: OneOf(['unchecked', 'ok', 'failing'], {
+      description:
+        'Whether an object can be written to it, read and removed; unchecked: not tried since the start',
+    }),
+    since: Type.Union([Type.Integer(), Type.Null()], {
+      description: 'Epoch seconds from which it is so; null: it is unchecked',
+    }),
+    reason: Type.Union([Type.String(), Type.Null()], { description: 'Why it fails; null: it does not' }),
+  },
+  { description: 'The bucket that has the content of files' },
+);
+/** The state of the bucket for files. */
+export type FileBucketView = Static<typeof FileBucketShape>;

@@ -2,10 +2,11 @@ import { type Static, Type } from 'typebox';
 import { type App, callerOf, DataOf, OneOf } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import type { Caller } from '#identity/permissions.ts';
-import { sandboxLevels } from '#runner/confinement.ts';
 import { processStates } from '#runner/runner.ts';
+import { sandboxLevels } from '#runner/sandbox-grant.ts';
+import { providerStates } from '#single-sign-on/identity-provider.ts';
 import { clockStates, jobKinds, jobStates } from '#storage/tables/job-tables.ts';
-import { Health } from './health-shapes.ts';
+import { FileBucketShape, Health } from './health-shapes.ts';
 
 /** Beyond, a count says enough. */
 export const idsShownMax = 100;
@@ -61,6 +62,9 @@ const InstanceShape = Type.Object({
   sandbox_reason: Type.Union([Type.String(), Type.Null()], {
     description: 'Why it is not the kernel level; null: it is, or another one was asked for',
   }),
+  cgroups_reason: Type.Union([Type.String(), Type.Null()], {
+    description: 'Why processes of user code have no control group (cgroup) each; null: they do',
+  }),
   memory_bytes: Type.Integer({ description: 'Memory of this process, without processes of user code' }),
   disk: Type.Union(
     [
@@ -87,6 +91,29 @@ const InstanceShape = Type.Object({
   user_processes: Type.Integer({
     description: 'Sandboxed processes of this one that have code of deployments',
   }),
+  single_sign_on: Type.Union(
+    [
+      Type.Object({
+        name: Type.String({ description: 'Of the provider, as on the sign-in page' }),
+        issuer: Type.String(),
+        redirect_uri: Type.String({ description: 'To be registered at the provider' }),
+        state: OneOf(providerStates, {
+          description: 'unchecked: not asked since the start of this process',
+        }),
+        problem: Type.Union([Type.String(), Type.Null()], {
+          description: 'Why it is unreachable; null: it is not',
+        }),
+        checked_at: Type.Union([Type.Integer(), Type.Null()], {
+          description: 'Epoch seconds; null: not since the start of this process',
+        }),
+      }),
+      Type.Null(),
+    ],
+    { description: 'The provider that users sign in with; null: none is set up' },
+  ),
+  file_bucket: Type.Union([FileBucketShape, Type.Null()], {
+    description: 'null: the content of files is in the store',
+  }),
   settings: Type.Array(
     Type.Object({
       env: Type.String({ description: 'Name of the variable' }),
@@ -97,7 +124,7 @@ const InstanceShape = Type.Object({
       amount: Type.Union([Type.String(), Type.Null()], {
         description: 'The value with its unit, such as 10 minutes or 2 GB; null: it is no amount',
       }),
-      from: OneOf(['environment', 'default']),
+      from: OneOf(['environment', 'file', 'default']),
     }),
   ),
 });
@@ -118,7 +145,25 @@ const ProcessesShape = Type.Object({
       pid: Type.Union([Type.Integer(), Type.Null()], { description: 'null: it has just been started' }),
       owner_id: Type.String({ description: 'The owner whose code it runs' }),
       owner_name: OwnerName,
-      shared: Type.Boolean({ description: 'Other deployments of the owner may use it' }),
+      shared: Type.Boolean({ description: 'Other deployments of its trust domain may use it' }),
+      trust_domain: Type.Array(Type.String(), {
+        description:
+          'The owner, and the other users whose accounts its code uses: deployments share processes only where all of these are the same',
+      }),
+      last_blame: Type.Union(
+        [
+          Type.Object({
+            deployment_id: Type.String({ description: 'The deployment at fault' }),
+            reason: Type.String({ description: 'How the call ended that ended the process' }),
+            at: Type.Integer({ description: 'Epoch seconds' }),
+          }),
+          Type.Null(),
+        ],
+        {
+          description:
+            'The last time that code of its trust domain ended a process that others shared; null: not since the start',
+        },
+      ),
       state: OneOf(processStates, {
         description:
           'blocked: its code keeps it from answering; leaving: it takes no further calls and ends after those that are in it',
@@ -142,9 +187,12 @@ const ProcessesShape = Type.Object({
       processes: Type.Integer({ description: 'The number of its processes' }),
       memory_bytes: Type.Integer({ description: 'Private memory of its processes together' }),
       delayed: Type.Integer({
-        description: 'Calls that waited for a process since the start because the owner had its share',
+        description:
+          'Runs, builds and calls of user code that waited since the start because the owner had its share',
       }),
-      refused: Type.Integer({ description: 'Calls that got no process because of it' }),
+      refused: Type.Integer({
+        description: 'Calls, connections, builds, actions and streams that were refused because of it',
+      }),
     }),
     { description: `Shares of owners, the most refused first; ${ownersShownMax} at most` },
   ),
@@ -171,7 +219,7 @@ const ProcessesShape = Type.Object({
     }),
     {
       description:
-        `Sources and workflows of the first ${deploymentsNamedMax} deployments of each process, and of those that are set apart, as far as ` +
+        `Sources and workflows of the first ${deploymentsNamedMax} deployments of each process, of those that are set apart, and of those blamed last, as far as ` +
         'you may read them',
     },
   ),

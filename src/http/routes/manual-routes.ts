@@ -17,7 +17,7 @@ export interface ManualRouteOptions {
   manual: Pick<Manual, 'find' | 'missing'>;
 }
 
-/** The manual. It is the same for everybody and holds no secrets, so it is read without signing in. */
+/** The manual. It is the same for all readers and contains no secrets, so it needs no sign-in. */
 export function manualRoutes(app: App, { manual }: ManualRouteOptions): void {
   const options = { config: { page: true }, schema: { hide: true } };
   const answer = async (request: FastifyRequest, reply: FastifyReply) => {

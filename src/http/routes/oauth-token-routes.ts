@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import { type AuditActor, noteActor } from '#audit/audit-context.ts';
 import { clientCredentials, type TokenRequest } from '#http/client-credentials.ts';
 import { readForms, sendOAuthError } from '#http/oauth-manners.ts';
 import type { App } from '#http/route-support.ts';
@@ -10,6 +11,8 @@ import type { Store } from '#storage/store.ts';
 export interface OAuthTokenRouteOptions {
   store: Store;
   clock: Clock;
+  /** Called when access has ended: streams check at once whether their readers may still read. */
+  onAccessEnd: () => void;
 }
 
 /** A token request has a few short fields. */
@@ -28,7 +31,7 @@ const open = { additionalProperties: true };
  * The token endpoint of OAuth 2.0 (RFC 6749, 4.4: client credentials) and token revocation (RFC 7009), with JSON bodies
  * as well as forms. Public: the caller sends the credentials of an OAuth client.
  */
-export function oauthTokenRoutes(app: App, { store, clock }: OAuthTokenRouteOptions): void {
+export function oauthTokenRoutes(app: App, { store, clock, onAccessEnd }: OAuthTokenRouteOptions): void {
   readForms(app);
   app.setErrorHandler(sendOAuthError);
   const consumes = ['application/json', 'application/x-www-form-urlencoded'];
@@ -71,7 +74,9 @@ export function oauthTokenRoutes(app: App, { store, clock }: OAuthTokenRouteOpti
       requireGrantType(body.grant_type);
       const credentials = clientCredentials(request.headers.authorization, body);
       requireScope(body);
-      const { token, createdAtMs, expiresAtMs } = await issueToken(store, credentials, clock);
+      const issued = await issueToken(store, credentials, clock);
+      const { token, createdAtMs, expiresAtMs } = issued;
+      noteActor(clientActor(issued.client.id, issued.id), issued.client.workspace_id);
       // RFC 6749, 5.1, for caches of before HTTP/1.1; Cache-Control: no-store is on every answer.
       reply.header('pragma', 'no-cache');
       return {
@@ -104,10 +109,17 @@ export function oauthTokenRoutes(app: App, { store, clock }: OAuthTokenRouteOpti
         throw new CallerError('invalid_request', 'token: required', { parameter: 'token' });
       }
       const credentials = clientCredentials(request.headers.authorization, body);
-      await revokeToken(store, credentials, body.token);
+      const client = await revokeToken(store, credentials, body.token);
+      onAccessEnd();
+      noteActor(clientActor(client.id, null), client.workspace_id);
       return {};
     },
   );
+}
+
+/** An OAuth client that identified itself by its secret. */
+function clientActor(clientId: string, tokenId: string | null): AuditActor {
+  return { kind: 'oauth_client', userId: clientId, keyId: tokenId, sessionId: null };
 }
 
 function requireGrantType(grantType: string | undefined): void {

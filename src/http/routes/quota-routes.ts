@@ -1,20 +1,25 @@
-import type { FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
-import { type App, callerOf, DataOf, IdParams } from '#http/route-support.ts';
+import { type App, callerOf, DataOf, IdParams, OneOf } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import { notFound, requireWorkspace } from '#identity/permissions.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
+import { countOwned, mbBytes, storedBytesOf } from '#metering/owned-store.ts';
 import type { QuotaGuard } from '#metering/quota-guard.ts';
 import { findOwnerQuota, ownerExists, putOwnerQuota } from '#metering/quota-store.ts';
 import { effectiveQuotas } from '#metering/quotas.ts';
+import { type ShareRecords, shareResources } from '#metering/share-records.ts';
 import { usageByDay, usageToday } from '#metering/usage-store.ts';
 import type { Store } from '#storage/store.ts';
+import type { LiveStreams } from '#streams/live-streams.ts';
 
 export interface QuotaRouteOptions {
   store: Store;
   clock: Clock;
   quotas: QuotaGuard;
+  streams: Pick<LiveStreams, 'openOf'>;
+  shares: Pick<ShareRecords, 'of'>;
 }
 
 /** Days of usage in an answer, today included. */
@@ -28,7 +33,13 @@ const QuotaShape = Type.Object({
   credits: Type.Integer({ description: 'A day may use' }),
   compute_ms: Type.Integer({ description: 'A day may use' }),
   invocations: Type.Integer({ description: 'A day may use' }),
-  enforced: Type.Boolean({ description: 'Whether what goes beyond is refused' }),
+  enforced: Type.Boolean({ description: 'Whether what goes beyond the quotas above is refused' }),
+  sources: Type.Integer({ description: 'Sources it may have; 0: no limit, as for those below' }),
+  workflows: Type.Integer({ description: 'Active workflows it may have' }),
+  events: Type.Integer({ description: 'Events a UTC day may emit, log lines and errors apart' }),
+  deliveries: Type.Integer({ description: 'Attempts to deliver to its listeners on a UTC day' }),
+  stored_mb: Type.Integer({ description: 'MB of events, runs and files it may store' }),
+  streams: Type.Integer({ description: 'Live streams that may be open of what it has, on each node' }),
   own: Type.Object(
     {
       credits: nullableInteger('null: as the setting says, as for the others'),
@@ -41,11 +52,27 @@ const QuotaShape = Type.Object({
       memory_mb_max: nullableInteger(
         'Memory of its processes together, on each node. null: the share of an owner',
       ),
+      sources: nullableInteger(''),
+      workflows: nullableInteger(''),
+      events: nullableInteger(''),
+      deliveries: nullableInteger(''),
+      stored_mb: nullableInteger(''),
+      streams: nullableInteger(''),
     },
     { description: 'What was set for this owner' },
   ),
   used: Type.Object(
-    { credits: Type.Integer(), compute_ms: Type.Integer(), invocations: Type.Integer() },
+    {
+      credits: Type.Integer(),
+      compute_ms: Type.Integer(),
+      invocations: Type.Integer(),
+      events: Type.Integer(),
+      deliveries: Type.Integer(),
+      sources: Type.Integer({ description: 'Now, as for those below' }),
+      workflows: Type.Integer({ description: 'Active ones' }),
+      stored_mb: Type.Integer({ description: 'Rounded up' }),
+      streams: Type.Integer({ description: 'On the node that answers' }),
+    },
     { description: 'On this UTC day' },
   ),
   plan: Type.String({ description: 'free | paid' }),
@@ -53,6 +80,9 @@ const QuotaShape = Type.Object({
     'Epoch seconds: where the first period began; null on the free plan',
   ),
 });
+
+/** As bodies name them; the column of each is `<name>_max`. */
+const limitNames = ['sources', 'workflows', 'events', 'deliveries', 'stored_mb', 'streams'] as const;
 
 const changeableQuota = (description: string) =>
   Type.Optional(
@@ -69,25 +99,62 @@ const changeableLimit = (description: string, minimum: number) =>
     }),
   );
 
+/** In the order of the columns of a CSV export. */
 const UsageDayShape = Type.Object({
   day: Type.String({ description: 'YYYY-MM-DD, UTC' }),
   credits: Type.Integer(),
   compute_ms: Type.Integer(),
   invocations: Type.Integer(),
+  events: Type.Integer({ description: 'Emitted by sources and workflows, log lines and errors apart' }),
+  deliveries: Type.Integer({ description: 'Attempts to deliver to listeners' }),
+});
+const usageColumns = Object.keys(UsageDayShape.properties) as (keyof Static<typeof UsageDayShape>)[];
+
+const ShareCountShape = Type.Object({
+  resource: OneOf(shareResources, {
+    description:
+      'runs: places for runs; builds: components and packages; actions: actions and tests of steps; writes: what waits for the store',
+  }),
+  delayed: Type.Integer({
+    description: 'How often something waited, on the node that answers, since its start',
+  }),
+  refused: Type.Integer({ description: 'How often something was refused' }),
+  last_at: Type.Integer({ description: 'Epoch seconds of the last time' }),
+  reason: Type.Union([Type.String(), Type.Null()], { description: 'Why it was refused the last time' }),
+});
+
+const UsageQuery = Type.Object({
+  format: Type.Optional(
+    Type.Enum(['json', 'csv'], {
+      description: 'csv: as text/csv, with a line of names, as with `Accept: text/csv`',
+    }),
+  ),
 });
 
 /** Additions: quotas of owners, for the admin of the instance, and usage by day. */
-export function quotaRoutes(app: App, { store, clock, quotas }: QuotaRouteOptions): void {
+export function quotaRoutes(app: App, options: QuotaRouteOptions): void {
+  const support = quotaSupport(options);
+  ownerQuotaRoutes(app, support);
+  shareRoutes(app, support);
+  usageRoutes(app, support);
+}
+
+type QuotaSupport = ReturnType<typeof quotaSupport>;
+
+/** What the handlers of these routes share. */
+function quotaSupport({ store, clock, quotas, streams, shares }: QuotaRouteOptions) {
   const ownerFor = async (request: FastifyRequest): Promise<string> => {
     const { id } = request.params as { id: string };
     if (!(await ownerExists(store.read, id))) throw notFound('user or workspace', id);
     return id;
   };
-
   const quotaShape = async (ownerId: string): Promise<Static<typeof QuotaShape>> => {
-    const [own, used] = await Promise.all([
+    const [own, used, sources, workflows, storedBytes] = await Promise.all([
       findOwnerQuota(store.read, ownerId),
       usageToday(store.read, ownerId, clock.now()),
+      countOwned(store.read, 'sources', ownerId),
+      countOwned(store.read, 'workflows', ownerId),
+      storedBytesOf(store.read, ownerId),
     ]);
     const effective = effectiveQuotas(quotas.defaults, own);
     const startMs = own?.billing_period_start_ms ?? null;
@@ -97,6 +164,12 @@ export function quotaRoutes(app: App, { store, clock, quotas }: QuotaRouteOption
       compute_ms: effective.computeMs,
       invocations: effective.invocations,
       enforced: effective.enforced,
+      sources: effective.limits.sources,
+      workflows: effective.limits.workflows,
+      events: effective.limits.events,
+      deliveries: effective.limits.deliveries,
+      stored_mb: effective.limits.storedMb,
+      streams: effective.limits.streams,
       own: {
         credits: own?.credits ?? null,
         compute_ms: own?.compute_ms ?? null,
@@ -104,13 +177,61 @@ export function quotaRoutes(app: App, { store, clock, quotas }: QuotaRouteOption
         enforced: own === undefined || own.enforced === null ? null : own.enforced === 1,
         processes_max: own?.processes_max ?? null,
         memory_mb_max: own?.memory_mb_max ?? null,
+        sources: own?.sources_max ?? null,
+        workflows: own?.workflows_max ?? null,
+        events: own?.events_max ?? null,
+        deliveries: own?.deliveries_max ?? null,
+        stored_mb: own?.stored_mb_max ?? null,
+        streams: own?.streams_max ?? null,
       },
-      used: { credits: used.credits, compute_ms: used.computeMs, invocations: used.invocations },
+      used: {
+        credits: used.credits,
+        compute_ms: used.computeMs,
+        invocations: used.invocations,
+        events: used.events,
+        deliveries: used.deliveries,
+        ...{
+          sources,
+          workflows,
+          stored_mb: Math.ceil(storedBytes / mbBytes),
+          streams: streams.openOf(ownerId),
+        },
+      },
       plan: startMs === null ? 'free' : 'paid',
       billing_period_start_ts: startMs === null ? null : epochSeconds(startMs),
     };
   };
+  const usageOfOwner = async (
+    request: FastifyRequest<{ Querystring: Static<typeof UsageQuery> }>,
+    reply: FastifyReply,
+    ownerId: string,
+  ) => {
+    const toMs = clock.now();
+    const days = await usageByDay(store.read, ownerId, { fromMs: toMs - (usageDays - 1) * dayMs, toMs });
+    const rows = days.map(({ day, credits, computeMs, invocations, events, deliveries }) => ({
+      ...{ day, credits, compute_ms: computeMs },
+      ...{ invocations, events, deliveries },
+    }));
+    if (wantsCsv(request)) {
+      const lines = rows.map((row) => usageColumns.map((column) => row[column]).join(','));
+      const text = [usageColumns.join(','), ...lines, ''].join('\r\n');
+      return reply.type('text/csv; charset=utf-8; header=present').send(text as never);
+    }
+    return { data: selectFields(request, rows) };
+  };
+  const sharesOfOwner = (request: FastifyRequest, ownerId: string) => ({
+    data: selectFields(
+      request,
+      [...shares.of(ownerId)].map(([resource, { delayed, refused, atMs, reason = null }]) => ({
+        ...{ resource, delayed, refused, last_at: epochSeconds(atMs), reason },
+      })),
+    ),
+  });
 
+  return { store, clock, quotas, ownerFor, quotaShape, usageOfOwner, sharesOfOwner };
+}
+
+function ownerQuotaRoutes(app: App, { store, clock, quotas, ownerFor, quotaShape }: QuotaSupport): void {
   app.get(
     '/quotas/:id',
     {
@@ -145,6 +266,12 @@ export function quotaRoutes(app: App, { store, clock, quotas }: QuotaRouteOption
           ),
           processes_max: changeableLimit('Processes of user code with work, on each node', 1),
           memory_mb_max: changeableLimit('Memory of the processes of user code together, on each node', 64),
+          sources: changeableQuota('Sources it may have; 0: no limit, as for those below'),
+          workflows: changeableQuota('Active workflows it may have'),
+          events: changeableQuota('Events a UTC day may emit, log lines and errors apart'),
+          deliveries: changeableQuota('Attempts to deliver to its listeners on a UTC day'),
+          stored_mb: changeableQuota('MB of events, runs and files it may store'),
+          streams: changeableQuota('Live streams that may be open of what it has, on each node'),
           plan: Type.Optional(
             Type.Enum(['free', 'paid'], {
               description:
@@ -158,6 +285,12 @@ export function quotaRoutes(app: App, { store, clock, quotas }: QuotaRouteOption
     async (request) => {
       const ownerId = await ownerFor(request);
       const { credits, compute_ms, invocations, enforced, processes_max, memory_mb_max, plan } = request.body;
+      const limits = Object.fromEntries(
+        limitNames.flatMap((name) => {
+          const limit = request.body[name];
+          return limit === undefined ? [] : [[`${name}_max`, limit]];
+        }),
+      );
       if (plan === 'paid' && !ownerId.startsWith('u_')) {
         throw new CallerError('invalid_parameter', 'plan: only users are on a plan', { parameter: 'plan' });
       }
@@ -176,6 +309,7 @@ export function quotaRoutes(app: App, { store, clock, quotas }: QuotaRouteOption
             ...(enforced !== undefined && { enforced: enforced === null ? null : Number(enforced) }),
             ...(processes_max !== undefined && { processes_max }),
             ...(memory_mb_max !== undefined && { memory_mb_max }),
+            ...limits,
             ...(plan !== undefined && { billing_period_start_ms: startMs }),
           },
           nowMs,
@@ -185,19 +319,42 @@ export function quotaRoutes(app: App, { store, clock, quotas }: QuotaRouteOption
       return { data: selectFields(request, await quotaShape(ownerId)) };
     },
   );
+}
 
-  const usageOfOwner = async (request: FastifyRequest, ownerId: string) => {
-    const toMs = clock.now();
-    const days = await usageByDay(store.read, ownerId, { fromMs: toMs - (usageDays - 1) * dayMs, toMs });
-    const rows = days.map(({ day, credits, computeMs, invocations }) => ({
-      day,
-      credits,
-      compute_ms: computeMs,
-      invocations,
-    }));
-    return { data: selectFields(request, rows) };
-  };
+function shareRoutes(app: App, { store, sharesOfOwner }: QuotaSupport): void {
+  app.get(
+    '/users/me/shares',
+    {
+      schema: {
+        operationId: 'getMyShares',
+        summary: 'What waited or was refused because your own objects had their share of a node',
+        tags: ['users', 'addition'],
+        response: { 200: DataOf(Type.Array(ShareCountShape)) },
+      },
+    },
+    (request) => sharesOfOwner(request, callerOf(request).userId),
+  );
 
+  app.get(
+    '/workspaces/:id/shares',
+    {
+      schema: {
+        operationId: 'getWorkspaceShares',
+        summary: 'What waited or was refused because the objects of a workspace had their share of a node',
+        tags: ['workspaces', 'addition'],
+        params: IdParams('o_…'),
+        response: { 200: DataOf(Type.Array(ShareCountShape)) },
+      },
+    },
+    async (request) => {
+      const { id } = request.params;
+      await requireWorkspace(store.read, callerOf(request), id, 'read');
+      return sharesOfOwner(request, id);
+    },
+  );
+}
+
+function usageRoutes(app: App, { store, usageOfOwner }: QuotaSupport): void {
   app.get(
     '/users/me/usage',
     {
@@ -205,10 +362,11 @@ export function quotaRoutes(app: App, { store, clock, quotas }: QuotaRouteOption
         operationId: 'getMyUsage',
         summary: 'What your own objects used on each of the last 30 UTC days, oldest first',
         tags: ['users', 'addition'],
+        querystring: UsageQuery,
         response: { 200: DataOf(Type.Array(UsageDayShape)) },
       },
     },
-    (request) => usageOfOwner(request, callerOf(request).userId),
+    (request, reply) => usageOfOwner(request, reply, callerOf(request).userId),
   );
 
   app.get(
@@ -219,13 +377,21 @@ export function quotaRoutes(app: App, { store, clock, quotas }: QuotaRouteOption
         summary: 'What the objects of a workspace used on each of the last 30 UTC days, oldest first',
         tags: ['workspaces', 'addition'],
         params: IdParams('o_…'),
+        querystring: UsageQuery,
         response: { 200: DataOf(Type.Array(UsageDayShape)) },
       },
     },
-    async (request) => {
+    async (request, reply) => {
       const { id } = request.params;
       await requireWorkspace(store.read, callerOf(request), id, 'read');
-      return usageOfOwner(request, id);
+      return usageOfOwner(request, reply, id);
     },
   );
+}
+
+/** `format` says it; without it the header `Accept` does, where it names CSV and not JSON. */
+function wantsCsv({ query, headers }: FastifyRequest<{ Querystring: Static<typeof UsageQuery> }>): boolean {
+  const { accept = '' } = headers;
+  if (query.format !== undefined) return query.format === 'csv';
+  return accept.includes('text/csv') && !accept.includes('application/json');
 }

@@ -1,163 +1,38 @@
 import { type Static, Type } from 'typebox';
+import { placeOfRun } from '#flow-control/view-queue.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
+import { requireCodeScopes } from '#http/require-code-scopes.ts';
 import { type App, callerOf, DataOf, IdParams, OneOf, PageOf, pageParameters } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
-import { ownersOf, readable, writable } from '#identity/permissions.ts';
+import { hasScope } from '#identity/key-scopes.ts';
+import { mayWrite, ownersOf, readable, writable } from '#identity/permissions.ts';
 import { CallerError } from '#lib/errors.ts';
-import { JsonText } from '#lib/write-json.ts';
-import { logLevels } from '#runner/protocol.ts';
 import type { Store } from '#storage/store.ts';
-import {
-  type RunSendTable,
-  type RunStepTable,
-  type RunTable,
-  runSourceTypes,
-  runStates,
-  sendKinds,
-  sendStates,
-  stepStates,
-  waitKinds,
-} from '#storage/tables/workflow-tables.ts';
+import { runStates } from '#storage/tables/workflow-tables.ts';
 import { findTestEvent } from '#workflows/definitions/test-event-store.ts';
 import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
-import { placeOfRun, type RunPlace } from '#workflows/flow-control/view-queue.ts';
 import type { RunManager } from '#workflows/runs/manage-runs.ts';
-import type { RunError } from '#workflows/runs/run-events.ts';
-import type { StepError } from '#workflows/runs/run-step.ts';
-import { findRun, type ListedRun, pageOfRuns, sendsOfRun, shownStepsOf } from '#workflows/runs/run-store.ts';
+import { sendsOfRun } from '#workflows/runs/run-send-store.ts';
+import { shownStepsOf } from '#workflows/runs/run-step-store.ts';
+import { findRun, pageOfRuns } from '#workflows/runs/run-store.ts';
+import type { RunWaits } from '#workflows/runs/run-waits.ts';
 import type { StepTrier } from '#workflows/runs/try-step.ts';
+import { waitReasonsOf } from '#workflows/runs/wait-reasons.ts';
 import { failedSendsOf } from '#workflows/sends/send-store.ts';
+import {
+  placeView,
+  Run,
+  RunDetail,
+  runView,
+  type StepLogs,
+  StepTest,
+  sendView,
+  stepView,
+  stored,
+  waitView,
+} from './run-shapes.ts';
 import { sinceDescription, timesOf, untilDescription } from './run-times.ts';
 import { GivenStep } from './workflow-shapes.ts';
-
-const ErrorShape = Type.Object({
-  code: Type.String(),
-  msg: Type.String(),
-  cellId: Type.Union([Type.String(), Type.Null()], { description: 'c_… of the step at fault' }),
-  namespace: Type.Union([Type.String(), Type.Null()]),
-  stack: Type.String(),
-  ts: Type.String(),
-});
-
-const Time = Type.Union([Type.String(), Type.Null()], { description: 'ISO 8601' });
-
-const runFields = {
-  id: Type.String({ description: 'Also steps.trigger.context.id' }),
-  workflow_id: Type.String(),
-  deployment_id: Type.String(),
-  owner_id: Type.String(),
-  state: OneOf(runStates),
-  emitter_id: Type.Union([Type.String(), Type.Null()], { description: 'What triggered it' }),
-  source_type: OneOf(runSourceTypes),
-  trace_id: Type.String(),
-  replay_of: Type.Union([Type.String(), Type.Null()]),
-  wait: Type.Union([
-    Type.Object({
-      kind: OneOf(waitKinds),
-      until: Type.String({ description: 'ISO 8601' }),
-    }),
-    Type.Null(),
-  ]),
-  error: Type.Union([ErrorShape, Type.Null()]),
-  reason: Type.Union([Type.String(), Type.Null()]),
-  failed_sends: Type.Integer({ description: 'How many of its sends failed; they are made after its end' }),
-  created_at: Type.String({ description: 'ISO 8601' }),
-  started_at: Time,
-  ended_at: Time,
-};
-const Run = Type.Object(runFields, { additionalProperties: true });
-
-const StepLogs = Type.Array(
-  Type.Object({
-    ts: Type.Integer({ description: 'Epoch ms' }),
-    level: OneOf(logLevels),
-    message: Type.String(),
-  }),
-);
-const StepFailure = Type.Union([
-  Type.Object({ code: Type.String(), msg: Type.String(), stack: Type.String() }),
-  Type.Null(),
-]);
-
-const Step = Type.Object({
-  id: Type.String({ description: 'c_…' }),
-  namespace: Type.String(),
-  position: Type.Integer({ description: 'Its place in the steps of the deployment, from 0' }),
-  iteration: Type.String({
-    description: 'Indexes of the items of the maps around the step, as "3" or "3-17"; empty outside of maps',
-  }),
-  try: Type.Integer(),
-  state: OneOf(stepStates, {
-    description: 'caught: it failed, and the block around it has handled the error',
-  }),
-  input: Type.Unknown({ description: 'The props as the step got them; accounts and secrets left out' }),
-  exports: Type.Unknown(),
-  logs: StepLogs,
-  error: StepFailure,
-  started_at: Type.String(),
-  ended_at: Type.String(),
-});
-
-const Send = Type.Object({
-  kind: OneOf(sendKinds),
-  payload: Type.Unknown(),
-  state: OneOf(sendStates),
-  result: Type.Unknown(),
-  ended_at: Time,
-});
-
-const RunDetail = Type.Object(
-  {
-    ...runFields,
-    event: Type.Unknown({ description: 'steps.trigger.event' }),
-    queue: Type.Union(
-      [
-        Type.Object({
-          state: OneOf(['collected', 'waiting', 'started']),
-          reason: Type.String({ description: 'In words, why it waits' }),
-          until: Time,
-          warning: Type.Union([Type.String(), Type.Null()], {
-            description: 'What is wrong with the keys of its event',
-          }),
-        }),
-        Type.Null(),
-      ],
-      { description: 'Its place under flow control; null: there is none, or it has ended' },
-    ),
-    steps: Type.Array(Step, {
-      description:
-        'The records of its steps, in the order of the definition. Of steps in maps the first 1,000, what did not succeed first',
-    }),
-    steps_left_out: Type.Integer({ description: 'Records of steps in maps that are not in steps' }),
-    sends: Type.Array(Send),
-  },
-  { additionalProperties: true },
-);
-
-const StepTest = Type.Object(
-  {
-    state: OneOf(['succeeded', 'failed']),
-    input: Type.Unknown(),
-    exports: Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()]),
-    logs: StepLogs,
-    error: StepFailure,
-    flow: Type.Unknown({ description: 'What $.flow would have done' }),
-    response: Type.Union(
-      [
-        Type.Object({
-          status: Type.Integer(),
-          headers: Type.Record(Type.String(), Type.Unknown()),
-          body: Type.String(),
-        }),
-        Type.Null(),
-      ],
-      { description: 'What $.respond would have answered' },
-    ),
-    sends: Type.Array(Type.Unknown(), { description: 'What $.send would have sent' }),
-    duration_ms: Type.Integer(),
-  },
-  { additionalProperties: true },
-);
 
 const EditedEvent = Type.Optional(
   Type.Unknown({ description: 'steps.trigger.event of the new run; absent: that of this run' }),
@@ -166,11 +41,22 @@ const EditedEvent = Type.Optional(
 export interface RunRouteOptions {
   store: Store;
   runManager: RunManager;
+  runWaits: Pick<RunWaits, 'of'>;
   stepTrier: StepTrier;
 }
 
 /** Runs of workflows: reading and controlling them. All additions. */
-export function runRoutes(app: App, { store, runManager, stepTrier }: RunRouteOptions): void {
+export function runRoutes(app: App, options: RunRouteOptions): void {
+  const support = runSupport(options);
+  readRunRoutes(app, support);
+  changeRunRoutes(app, support);
+  stepTestRoutes(app, support);
+}
+
+type RunSupport = ReturnType<typeof runSupport>;
+
+/** What the handlers of these routes share. */
+function runSupport({ store, runManager, runWaits, stepTrier }: RunRouteOptions) {
   const findOwn = async (
     request: Parameters<typeof callerOf>[0] & { params: { id: string } },
     right: 'read' | 'write',
@@ -180,6 +66,10 @@ export function runRoutes(app: App, { store, runManager, stepTrier }: RunRouteOp
     return check(store.read, callerOf(request), await findRun(store.read, id), { what: 'run', id });
   };
 
+  return { store, runManager, runWaits, stepTrier, findOwn };
+}
+
+function readRunRoutes(app: App, { store, runWaits, findOwn }: RunSupport): void {
   app.get(
     '/workflows/:id/runs',
     {
@@ -216,7 +106,8 @@ export function runRoutes(app: App, { store, runManager, stepTrier }: RunRouteOp
         store.read,
         page.rows.map((run) => run.id),
       );
-      const runs = page.rows.map((run) => runView(run, failedSends.get(run.id)));
+      const reasons = await waitReasonsOf(store.read, page.rows);
+      const runs = page.rows.map((run) => runView(run, failedSends.get(run.id), reasons.get(run.id)));
       return pageResponse(selectFields(request, runs), {
         totalCount: page.totalCount,
         cursorOf: (_run, index) => encodeCursor(page.rows[index]?.id ?? ''),
@@ -248,18 +139,27 @@ export function runRoutes(app: App, { store, runManager, stepTrier }: RunRouteOp
       // Read only after the check of rights: the time of the query would reveal to others that the run exists.
       const { steps, left_out } = await shownStepsOf(store.read, run.id, request.query.iteration);
       const sends = await sendsOfRun(store.read, run.id);
+      const waits = await runWaits.of(run);
+      const caller = callerOf(request);
+      const mayUseLinks =
+        hasScope(caller.scopes, 'run') && (await mayWrite(store.read, caller, run.owner_id));
+      const reasons = await waitReasonsOf(store.read, [run]);
+      const failedSends = sends.filter(({ state }) => state === 'failed').length;
       const detail = {
-        ...runView(run, sends.filter(({ state }) => state === 'failed').length),
+        ...runView(run, failedSends, reasons.get(run.id)),
         event: stored(run.event),
         queue: placeView(await placeOfRun(store.read, run.id)),
-        steps: steps.map(stepView),
+        waits: waits.map((wait) => waitView(wait, mayUseLinks)),
+        steps: steps.map((step) => stepView(step, waits, mayUseLinks)),
         steps_left_out: left_out,
         sends: sends.map(sendView),
       };
       return { data: selectFields(request, detail) };
     },
   );
+}
 
+function changeRunRoutes(app: App, { store, runManager, findOwn }: RunSupport): void {
   app.post(
     '/runs/:id/cancel',
     {
@@ -340,7 +240,9 @@ export function runRoutes(app: App, { store, runManager, stepTrier }: RunRouteOp
       return { data: selectFields(request, made === undefined ? { id: runId } : runView(made)) as never };
     },
   );
+}
 
+function stepTestRoutes(app: App, { store, stepTrier }: RunSupport): void {
   app.post(
     '/workflows/:id/steps/:namespace/test',
     {
@@ -349,6 +251,8 @@ export function runRoutes(app: App, { store, runManager, stepTrier }: RunRouteOp
         tags: ['runs', 'addition'],
         summary:
           'Run one step by itself, deployed or as it is given; nothing is recorded and nothing is sent',
+        description:
+          '`step` needs the scope `write` beside `run`, and an account in its props needs `credentials`.',
         params: Type.Object({ id: Type.String({ description: 'p_…' }), namespace: Type.String() }),
         body: Type.Object({
           event: Type.Optional(Type.Unknown({ description: 'steps.trigger.event; default {}' })),
@@ -367,6 +271,8 @@ export function runRoutes(app: App, { store, runManager, stepTrier }: RunRouteOp
     },
     async (request) => {
       const { id, namespace } = request.params;
+      const { step: given } = request.body;
+      if (given !== undefined) requireCodeScopes(callerOf(request), { hasOwnCode: true, props: given.props });
       const workflow = await writable(store.read, callerOf(request), await findWorkflow(store.read, id), {
         what: 'workflow',
         id,
@@ -412,74 +318,4 @@ async function eventOfTest(
       parameter: 'test_event',
     });
   return JSON.parse(found.event) as unknown;
-}
-
-function runView(run: ListedRun | RunTable, failedSends = 0): Static<typeof Run> {
-  return {
-    id: run.id,
-    workflow_id: run.workflow_id,
-    deployment_id: run.deployment_id,
-    owner_id: run.owner_id,
-    state: run.state,
-    emitter_id: run.emitter_id,
-    source_type: run.source_type,
-    trace_id: run.trace_id,
-    replay_of: run.replay_of,
-    wait:
-      run.state !== 'waiting' || run.wait_kind === null || run.wait_until_ms === null
-        ? null
-        : { kind: run.wait_kind, until: new Date(run.wait_until_ms).toISOString() },
-    error: run.error === null ? null : errorView(JSON.parse(run.error) as RunError),
-    reason: run.reason,
-    failed_sends: failedSends,
-    created_at: new Date(run.created_at_ms).toISOString(),
-    started_at: time(run.started_at_ms),
-    ended_at: time(run.ended_at_ms),
-  };
-}
-
-function placeView(place: RunPlace | undefined) {
-  if (place === undefined) return null;
-  const { untilMs, ...rest } = place;
-  return { ...rest, until: time(untilMs) };
-}
-
-function errorView({ cell_id, ...error }: RunError): Static<typeof ErrorShape> {
-  return { ...error, cellId: cell_id };
-}
-
-function stepView(step: RunStepTable): Static<typeof Step> {
-  return {
-    id: step.step_id,
-    namespace: step.namespace,
-    position: step.position,
-    iteration: step.iteration,
-    try: step.try,
-    state: step.state,
-    input: stored(step.input),
-    exports: stored(step.exports),
-    logs: stored(step.logs) as unknown as Static<typeof StepLogs>,
-    error: step.error === null ? null : (JSON.parse(step.error) as StepError),
-    started_at: new Date(step.started_at_ms).toISOString(),
-    ended_at: new Date(step.ended_at_ms).toISOString(),
-  };
-}
-
-function sendView(send: RunSendTable): Static<typeof Send> {
-  return {
-    kind: send.kind,
-    payload: stored(send.payload),
-    state: send.state,
-    result: stored(send.result),
-    ended_at: time(send.ended_at_ms),
-  };
-}
-
-/** A run has megabytes of it, which go into the answer as they are stored. */
-function stored(json: string | null): JsonText | null {
-  return json === null ? null : new JsonText(json);
-}
-
-function time(ms: number | null): string | null {
-  return ms === null ? null : new Date(ms).toISOString();
 }

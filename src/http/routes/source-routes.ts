@@ -24,6 +24,7 @@ import { findSource, findSources, pageOfSources } from '#sources/source-store.ts
 import { viewSource } from '#sources/view-source.ts';
 import type { Store } from '#storage/store.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
+import { FlowControl } from './flow-shapes.ts';
 import { healthParameter } from './health-shapes.ts';
 import { Source } from './source-shapes.ts';
 
@@ -54,6 +55,13 @@ const changeFields = {
       description:
         'Addition: runs of the source at once. 1, the default: one after another, over all nodes, each sees the state that the one before ' +
         'left. More: so many at once on each node, in no order, and of a key of `$.service.db` that two of them set, one value stays',
+    }),
+  ),
+  flow_control: Type.Optional(
+    Type.Union([FlowControl, Type.Null()], {
+      description:
+        'Addition: when runs may begin. Keys are paths into the event, such as {{event.body.customer}}. Of a component that replies to its ' +
+        'requests it is refused, as is `concurrency` by key of a source whose own `concurrency` is 1. null: runs begin at once',
     }),
   ),
   isolated: Type.Optional(

@@ -1,7 +1,11 @@
 import { Type } from 'typebox';
+import { FlowControl } from './flow-shapes.ts';
 import { Health } from './health-shapes.ts';
 
-/** Specification, section 2, Source. */
+/**
+ * Specification, section 2, Source. A new field is added here and in `sources/view-source.ts`; `npm run reference` then writes the reference and
+ * the types of the client.
+ */
 export const Source = Type.Object(
   {
     id: Type.String({ description: 'dc_…' }),
@@ -12,6 +16,7 @@ export const Source = Type.Object(
     active: Type.Boolean(),
     health: Health,
     concurrency: Type.Integer({ description: 'Addition: see createSource' }),
+    flow_control: Type.Union([FlowControl, Type.Null()]),
     isolated: Type.Boolean({ description: 'Addition: see createSource' }),
     created_at: Type.Integer({ description: 'Epoch seconds' }),
     updated_at: Type.Integer({ description: 'Epoch seconds' }),

@@ -108,8 +108,26 @@ export interface SubscriptionRouteOptions {
 
 /** Specification, section 4, Subscriptions. */
 export function subscriptionRoutes(app: App, options: SubscriptionRouteOptions): void {
-  const { store } = options;
+  const support = subscriptionSupport(options);
+  subscriptionByEndsRoutes(app, support);
+  subscriptionByIdRoutes(app, support);
+  autoSubscriptionRoutes(app, support);
+}
 
+type SubscriptionSupport = ReturnType<typeof subscriptionSupport>;
+
+/** What the handlers of these routes share. */
+function subscriptionSupport(options: SubscriptionRouteOptions) {
+  const { store } = options;
+  const listOf = async (request: FastifyRequest, ownerId: string) => {
+    const rows = await subscriptionsOf(store.read, ownerId);
+    return { data: selectFields(request, rows.map(viewSubscription)) };
+  };
+
+  return { listOf, store, options };
+}
+
+function subscriptionByEndsRoutes(app: App, { store, options }: SubscriptionSupport): void {
   app.post(
     '/subscriptions',
     {
@@ -166,6 +184,35 @@ export function subscriptionRoutes(app: App, options: SubscriptionRouteOptions):
     },
   );
 
+  // The form in which clients of the original's first years subscribe.
+  app.put(
+    '/sources/:id/listen/:emitter_id',
+    {
+      schema: {
+        operationId: 'listenToEmitter',
+        tags: ['subscriptions', 'addition'],
+        summary: 'The same as POST /subscriptions, with the listener and the emitter in the path',
+        params: Type.Object({ id: listenerId, emitter_id: emitterId }),
+        querystring: Type.Object({ event_name: parameters.event_name }),
+        body: Type.Object({ event_name: parameters.event_name }),
+        response: { 200: DataOf(Subscription) },
+      },
+    },
+    async (request) => {
+      const { id, emitter_id } = request.params;
+      await requireNamedWorkspace(store.read, request);
+      const row = await subscribe(options, callerOf(request), {
+        emitterId: emitter_id,
+        listenerId: id,
+        eventName: text(request, 'event_name') ?? '',
+        ...workspaceOf(request),
+      });
+      return { data: selectFields(request, viewSubscription(row)) };
+    },
+  );
+}
+
+function subscriptionByIdRoutes(app: App, { listOf, store, options }: SubscriptionSupport): void {
   app.get(
     '/subscriptions/:id',
     {
@@ -232,7 +279,9 @@ export function subscriptionRoutes(app: App, options: SubscriptionRouteOptions):
       return listOf(request, request.params.id);
     },
   );
+}
 
+function autoSubscriptionRoutes(app: App, { store, options }: SubscriptionSupport): void {
   app.post(
     '/auto_subscriptions',
     {
@@ -298,38 +347,6 @@ export function subscriptionRoutes(app: App, options: SubscriptionRouteOptions):
       return reply.code(204).send(null);
     },
   );
-
-  // The form in which clients of the original's first years subscribe.
-  app.put(
-    '/sources/:id/listen/:emitter_id',
-    {
-      schema: {
-        operationId: 'listenToEmitter',
-        tags: ['subscriptions', 'addition'],
-        summary: 'The same as POST /subscriptions, with the listener and the emitter in the path',
-        params: Type.Object({ id: listenerId, emitter_id: emitterId }),
-        querystring: Type.Object({ event_name: parameters.event_name }),
-        body: Type.Object({ event_name: parameters.event_name }),
-        response: { 200: DataOf(Subscription) },
-      },
-    },
-    async (request) => {
-      const { id, emitter_id } = request.params;
-      await requireNamedWorkspace(store.read, request);
-      const row = await subscribe(options, callerOf(request), {
-        emitterId: emitter_id,
-        listenerId: id,
-        eventName: text(request, 'event_name') ?? '',
-        ...workspaceOf(request),
-      });
-      return { data: selectFields(request, viewSubscription(row)) };
-    },
-  );
-
-  const listOf = async (request: FastifyRequest, ownerId: string) => {
-    const rows = await subscriptionsOf(store.read, ownerId);
-    return { data: selectFields(request, rows.map(viewSubscription)) };
-  };
 }
 
 function viewSubscription(row: SubscriptionTable) {

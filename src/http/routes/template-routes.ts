@@ -27,7 +27,7 @@ import {
   pageOfTemplates,
 } from '#workflows/definitions/template-store.ts';
 import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
-import { definitionOf } from './workflow-routes.ts';
+import { definitionOf } from './named-workflow.ts';
 import { definitionFields, SettingsInput, StepInputs, TriggerInputs } from './workflow-shapes.ts';
 
 const Template = Type.Object(

@@ -1,18 +1,8 @@
 import { type Static, Type } from 'typebox';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
-import {
-  type App,
-  callerOf,
-  DataOf,
-  IdParams,
-  NoContent,
-  PageOf,
-  PageQuery,
-  pageParameters,
-} from '#http/route-support.ts';
+import { type App, callerOf, DataOf, OneOf, PageOf, pageParameters } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
-import type { ApiKey } from '#identity/api-key-store.ts';
-import { createApiKey, listApiKeys, revokeApiKey } from '#identity/api-keys.ts';
+import { requireUnlimitedKey } from '#identity/api-keys.ts';
 import { createUser } from '#identity/create-identity.ts';
 import { notFound } from '#identity/permissions.ts';
 import { findUser, pageOfUsers, type User } from '#identity/user-store.ts';
@@ -23,7 +13,9 @@ import type { QuotaGuard } from '#metering/quota-guard.ts';
 import { ownerQuotasOf } from '#metering/quota-store.ts';
 import { usageByDay } from '#metering/usage-store.ts';
 import type { Store } from '#storage/store.ts';
-import { Email, KeyName, Username } from './identity-shapes.ts';
+import { userKinds } from '#storage/tables/identity-tables.ts';
+import { apiKeyShown } from './api-key-shapes.ts';
+import { Email, Username } from './identity-shapes.ts';
 import { DailyUse, OwnWorkspace, ownWorkspaces } from './own-workspaces.ts';
 
 export interface UserRouteOptions {
@@ -56,21 +48,21 @@ const PaidUser = Type.Object({
   }),
 });
 
-const ListedUser = Type.Object({
+export const ListedUser = Type.Object({
   ...userFields,
   is_admin: Type.Boolean({ description: 'Whether the user is the admin of the instance' }),
+  kind: OneOf(userKinds, { description: 'A person, or a service account of a workspace' }),
+  workspace_id: Type.Union([Type.String(), Type.Null()], {
+    description: 'o_… of a service account; null for a person',
+  }),
+  disabled_at: Type.Union([Type.Integer(), Type.Null()], {
+    description: 'Since when keys and sessions of the user are refused; null: they are not',
+  }),
+  disabled_reason: Type.Union([Type.String(), Type.Null()], {
+    description: 'What the admin of the instance gave as the reason',
+  }),
   created_at: Type.Integer(),
 });
-
-const ApiKeyShape = Type.Object({
-  id: Type.String({ description: 'key_…' }),
-  name: Type.String(),
-  hint: Type.String({ description: 'The last four characters' }),
-  created_at: Type.Integer(),
-  last_used_at: Type.Union([Type.Integer(), Type.Null()]),
-});
-
-const apiKeyShown = { api_key: Type.String({ description: 'Shown once, here' }) };
 
 export function userRoutes(app: App, options: UserRouteOptions): void {
   const { store, clock } = options;
@@ -105,6 +97,8 @@ export function userRoutes(app: App, options: UserRouteOptions): void {
       },
     },
     async (request) => {
+      // The answer has an API key without scopes and without an end.
+      await requireUnlimitedKey(store.read, callerOf(request));
       options.admitPerson();
       const { user, secret } = await createUser(store, request.body, clock);
       const shape = await freeUser(options, user);
@@ -140,68 +134,6 @@ export function userRoutes(app: App, options: UserRouteOptions): void {
       });
     },
   );
-
-  app.get(
-    '/me/api_keys',
-    {
-      schema: {
-        operationId: 'listApiKeys',
-        summary: 'Your API keys that can be used',
-        tags: ['users', 'addition'],
-        querystring: PageQuery,
-        response: { 200: PageOf(ApiKeyShape) },
-      },
-    },
-    async (request) => {
-      const { rows, totalCount } = await listApiKeys(
-        store.read,
-        callerOf(request).userId,
-        pageRequest(request),
-      );
-      return pageResponse(selectFields(request, rows.map(apiKeyShape)), {
-        totalCount,
-        cursorOf: (_, index) => encodeCursor(rows[index]?.id ?? ''),
-      });
-    },
-  );
-
-  app.post(
-    '/me/api_keys',
-    {
-      schema: {
-        operationId: 'createApiKey',
-        summary: 'Creates an API key for yourself',
-        tags: ['users', 'addition'],
-        body: Type.Object({ name: Type.Optional(KeyName) }),
-        response: { 200: DataOf(Type.Intersect([ApiKeyShape, Type.Object(apiKeyShown)])) },
-      },
-    },
-    async (request) => {
-      const { key, secret } = await createApiKey(
-        store,
-        { userId: callerOf(request).userId, name: request.body.name ?? '' },
-        clock,
-      );
-      return { data: selectFields(request, { ...apiKeyShape(key), api_key: secret }) };
-    },
-  );
-
-  app.delete(
-    '/me/api_keys/:id',
-    {
-      schema: {
-        operationId: 'revokeApiKey',
-        summary: 'Revokes one of your API keys at once',
-        tags: ['users', 'addition'],
-        params: IdParams('key_…'),
-        response: { 204: NoContent },
-      },
-    },
-    async (request, reply) => {
-      await revokeApiKey(store, { userId: callerOf(request).userId, keyId: request.params.id }, clock);
-      return reply.code(204).send(null);
-    },
-  );
 }
 
 async function userShape(
@@ -229,22 +161,16 @@ async function freeUser(options: UserRouteOptions, user: User): Promise<Static<t
   return { id, username, email, ...personal, orgs: workspaces };
 }
 
-function apiKeyShape(key: ApiKey): Static<typeof ApiKeyShape> {
-  return {
-    id: key.id,
-    name: key.name,
-    hint: key.key_hint,
-    created_at: epochSeconds(key.created_at_ms),
-    last_used_at: key.last_used_at_ms === null ? null : epochSeconds(key.last_used_at_ms),
-  };
-}
-
-function listedUser(user: User): Static<typeof ListedUser> {
+export function listedUser(user: User): Static<typeof ListedUser> {
   return {
     id: user.id,
     username: user.username,
     email: user.email,
     is_admin: user.is_admin === 1,
+    kind: user.kind,
+    workspace_id: user.workspace_id,
+    disabled_at: user.disabled_at_ms === null ? null : epochSeconds(user.disabled_at_ms),
+    disabled_reason: user.disabled_reason,
     created_at: epochSeconds(user.created_at_ms),
   };
 }

@@ -1,5 +1,7 @@
 import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
+import { noteOwner } from '#audit/audit-context.ts';
+import { recordSubject } from '#audit/record-change.ts';
 import { encodeCursor, listPart, pageRequest, pageResponse } from '#http/pagination.ts';
 import {
   type App,
@@ -92,7 +94,17 @@ const VariableAuditEntry = Type.Object({
 const NameParams = Type.Object({ name: Type.String({ description: 'Name of the variable' }) });
 
 /** Additions: environment variables of workflows, by workspace, by project, and those of a user. */
-export function variableRoutes(app: App, { store, variables, onVariableChange }: VariableRouteOptions): void {
+export function variableRoutes(app: App, options: VariableRouteOptions): void {
+  const support = variableSupport(options);
+  variableListRoutes(app, support);
+  oneVariableRoutes(app, support);
+  variableAuditRoutes(app, support);
+}
+
+type VariableSupport = ReturnType<typeof variableSupport>;
+
+/** What the handlers of these routes share. */
+function variableSupport({ store, variables, onVariableChange }: VariableRouteOptions) {
   /** The scope that a request names. Throws CallerError as `resolveOwner` does, also for the project. */
   const scopeOf = async (
     db: Db,
@@ -116,7 +128,6 @@ export function variableRoutes(app: App, { store, variables, onVariableChange }:
     const owners = await requireWorkspace(db, caller, ownerId, right, named?.parameter);
     return { ownerId, projectId: '', showsValues: owners.mayWrite(ownerId) };
   };
-
   /** Makes a change in one transaction, and notifies all nodes. */
   const change = async <T>(
     request: FastifyRequest,
@@ -125,6 +136,7 @@ export function variableRoutes(app: App, { store, variables, onVariableChange }:
     const { userId, keyId } = callerOf(request);
     const { result, ownerId } = await store.transaction(async (tx) => {
       const scope = await scopeOf(tx, request, 'write');
+      noteOwner(scope.ownerId);
       // A project cannot be deleted meanwhile.
       if (scope.projectId !== '' && (await lockProject(tx, store, scope.projectId)) === undefined)
         throw notFound('project', scope.projectId, 'project_id');
@@ -135,7 +147,6 @@ export function variableRoutes(app: App, { store, variables, onVariableChange }:
     onVariableChange(ownerId);
     return result;
   };
-
   const shown = async (
     rows: readonly Variable[],
     showsValues = true,
@@ -154,6 +165,10 @@ export function variableRoutes(app: App, { store, variables, onVariableChange }:
     }));
   };
 
+  return { store, variables, scopeOf, change, shown };
+}
+
+function variableListRoutes(app: App, { store, variables, scopeOf, change, shown }: VariableSupport): void {
   app.get(
     '/variables',
     {
@@ -209,7 +224,9 @@ export function variableRoutes(app: App, { store, variables, onVariableChange }:
       return { data: selectFields(request, await shown(rows)) };
     },
   );
+}
 
+function oneVariableRoutes(app: App, { store, variables, scopeOf, change, shown }: VariableSupport): void {
   app.get(
     '/variables/:name',
     {
@@ -255,7 +272,10 @@ export function variableRoutes(app: App, { store, variables, onVariableChange }:
         ...(secret === undefined ? {} : { secret }),
         ...(description === undefined ? {} : { description }),
       };
-      const rows = await change(request, (tx, scope, actor) => variables.set(tx, scope, [given], actor));
+      const rows = await change(request, async (tx, scope, actor) => {
+        await recordVariable(tx, scope, given.name);
+        return variables.set(tx, scope, [given], actor);
+      });
       const [variable] = await shown(rows);
       return { data: selectFields(request, must(variable, 'the variable')) };
     },
@@ -277,12 +297,15 @@ export function variableRoutes(app: App, { store, variables, onVariableChange }:
     async (request, reply) => {
       const { name } = request.params;
       await change(request, async (tx, scope, actor) => {
+        await recordVariable(tx, scope, name);
         if (!(await variables.remove(tx, scope, name, actor))) throw notFound('variable', name, 'name');
       });
       return reply.code(204).send(null);
     },
   );
+}
 
+function variableAuditRoutes(app: App, { store, scopeOf }: VariableSupport): void {
   app.get(
     '/variable_audit',
     {
@@ -343,4 +366,13 @@ export function variableRoutes(app: App, { store, variables, onVariableChange }:
 
 function orNull(text: string): string | null {
   return text === '' ? null : text;
+}
+
+/** The scope comes from the query and the body, so the path alone does not say which variable changes. */
+function recordVariable(tx: Tx, { ownerId, projectId }: VariableScope, name: string): Promise<void> {
+  return recordSubject(tx, {
+    kind: 'variables',
+    id: name,
+    path: { owner_id: ownerId, project_id: projectId },
+  });
 }

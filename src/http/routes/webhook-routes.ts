@@ -60,15 +60,23 @@ export interface WebhookRouteOptions {
 }
 
 /** Specification, section 4, Webhooks. */
-export function webhookRoutes(app: App, routeOptions: WebhookRouteOptions): void {
+export function webhookRoutes(app: App, options: WebhookRouteOptions): void {
+  const support = webhookSupport(options);
+  webhookListRoutes(app, support);
+  oneWebhookRoutes(app, support);
+  webhookDeliveryRoutes(app, support);
+}
+
+type WebhookSupport = ReturnType<typeof webhookSupport>;
+
+/** What the handlers of these routes share. */
+function webhookSupport(routeOptions: WebhookRouteOptions) {
   const { store, clock, logger, delivery } = routeOptions;
   const options: WebhookOptions = { ...routeOptions, onChange: (id) => delivery.targets.forget(id) };
-
   const view = async (webhook: WebhookTable) => {
     const health = await healthOf(store.read, 'webhook', [webhook.id], clock.now());
     return viewWebhook(webhook, health.get(webhook.id) ?? newHealth('webhook'));
   };
-
   const listOf = async (request: Parameters<typeof pageRequest>[0], ownerId: string) => {
     const { health: state } = request.query as { health?: HealthState };
     const nowMs = clock.now();
@@ -85,14 +93,12 @@ export function webhookRoutes(app: App, routeOptions: WebhookRouteOptions): void
       cursorOf: (_webhook, index) => cursors[index] ?? '',
     });
   };
-
   const webhookFor = async (request: FastifyRequest, right: 'read' | 'write') => {
     const { id } = request.params as { id: string };
     const webhook = await findWebhook(store.read, id);
     const check = right === 'read' ? readable : writable;
     return check(store.read, callerOf(request), webhook, { what: 'webhook', id });
   };
-
   /** What the request does to the webhook, done by someone who may, and noted in the log. */
   const change = async <T>(
     request: FastifyRequest,
@@ -105,6 +111,47 @@ export function webhookRoutes(app: App, routeOptions: WebhookRouteOptions): void
     return result;
   };
 
+  return { options, view, listOf, webhookFor, change, store, logger };
+}
+
+function webhookListRoutes(app: App, { listOf, store }: WebhookSupport): void {
+  app.get(
+    '/users/me/webhooks',
+    {
+      schema: {
+        operationId: 'listMyWebhooks',
+        tags: ['webhooks'],
+        summary: 'Webhooks of the authenticated user',
+        querystring: WebhookQuery,
+        response: { 200: PageOf(Webhook) },
+      },
+    },
+    (request) => listOf(request, callerOf(request).userId),
+  );
+
+  app.get(
+    '/workspaces/:id/webhooks',
+    {
+      schema: {
+        operationId: 'listWorkspaceWebhooks',
+        tags: ['webhooks', 'addition'],
+        summary: 'Webhooks of a workspace',
+        params: IdParams('o_…'),
+        querystring: WebhookQuery,
+        response: { 200: PageOf(Webhook) },
+      },
+    },
+    async (request) => {
+      await requireWorkspace(store.read, callerOf(request), request.params.id, 'read');
+      return listOf(request, request.params.id);
+    },
+  );
+}
+
+function oneWebhookRoutes(
+  app: App,
+  { options, view, webhookFor, change, store, logger }: WebhookSupport,
+): void {
   app.post(
     '/webhooks',
     {
@@ -140,38 +187,6 @@ export function webhookRoutes(app: App, routeOptions: WebhookRouteOptions): void
           signing_secret: created.signingSecret,
         }),
       };
-    },
-  );
-
-  app.get(
-    '/users/me/webhooks',
-    {
-      schema: {
-        operationId: 'listMyWebhooks',
-        tags: ['webhooks'],
-        summary: 'Webhooks of the authenticated user',
-        querystring: WebhookQuery,
-        response: { 200: PageOf(Webhook) },
-      },
-    },
-    (request) => listOf(request, callerOf(request).userId),
-  );
-
-  app.get(
-    '/workspaces/:id/webhooks',
-    {
-      schema: {
-        operationId: 'listWorkspaceWebhooks',
-        tags: ['webhooks', 'addition'],
-        summary: 'Webhooks of a workspace',
-        params: IdParams('o_…'),
-        querystring: WebhookQuery,
-        response: { 200: PageOf(Webhook) },
-      },
-    },
-    async (request) => {
-      await requireWorkspace(store.read, callerOf(request), request.params.id, 'read');
-      return listOf(request, request.params.id);
     },
   );
 
@@ -260,7 +275,13 @@ export function webhookRoutes(app: App, routeOptions: WebhookRouteOptions): void
       };
     },
   );
+}
 
+/** Routes that stop, continue and repeat what is sent to a webhook. */
+function webhookDeliveryRoutes(
+  app: App,
+  { options, view, webhookFor, change, logger }: WebhookSupport,
+): void {
   app.post(
     '/webhooks/:id/pause',
     {

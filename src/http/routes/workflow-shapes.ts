@@ -5,6 +5,7 @@ import { blockKinds, onErrors } from '#workflows/definitions/block-definition.ts
 import type { RuleInput } from '#workflows/definitions/rule-input.ts';
 import type { StepInput } from '#workflows/definitions/step-input.ts';
 import { noteMax } from '#workflows/definitions/workflow-input.ts';
+import { FlowControl } from './flow-shapes.ts';
 import { Health } from './health-shapes.ts';
 import { ConfigurableProp } from './prop-shapes.ts';
 import { Source } from './source-shapes.ts';
@@ -22,101 +23,6 @@ const Throttle = Type.Object(
     seconds: Type.Integer({ minimum: 1, maximum: 36_000_000 }),
   },
   { additionalProperties: false, description: 'At most `limit` runs begin in each window of `seconds`' },
-);
-
-const key = Type.Optional(
-  Type.String({
-    minLength: 1,
-    maxLength: 1_000,
-    description:
-      'An expression over the event, such as {{steps.trigger.event.body.customer}}; absent: one key for all events',
-  }),
-);
-const limit = Type.Integer({ minimum: 1, maximum: 10_000 });
-const seconds = (maximum: number) => Type.Integer({ minimum: 1, maximum });
-
-/** `settings.flow_control`; what may not be combined is checked in workflows/definitions/flow-control.ts. */
-const FlowControl = Type.Object(
-  {
-    concurrency: Type.Optional(
-      Type.Object(
-        { limit, key },
-        { additionalProperties: false, description: 'At most `limit` runs of each key are under way' },
-      ),
-    ),
-    throttle: Type.Optional(
-      Type.Object(
-        { limit, seconds: seconds(86_400), key },
-        {
-          additionalProperties: false,
-          description: 'At most `limit` runs of each key begin in any period of `seconds`',
-        },
-      ),
-    ),
-    debounce: Type.Optional(
-      Type.Object(
-        { seconds: seconds(86_400), max_wait_seconds: seconds(604_800), key },
-        {
-          additionalProperties: false,
-          description:
-            'One run, with the last event, when none of the key came for `seconds`; at the latest `max_wait_seconds` after the first',
-        },
-      ),
-    ),
-    singleton: Type.Optional(
-      Type.Object(
-        {
-          mode: OneOf(['skip', 'replace'], {
-            description:
-              'Whether an event is skipped while a run of its key is under way, or replaces that run',
-          }),
-          key,
-        },
-        { additionalProperties: false, description: 'One run of each key is under way' },
-      ),
-    ),
-    batch: Type.Optional(
-      Type.Object(
-        { max_events: Type.Integer({ minimum: 1, maximum: 1_000 }), max_seconds: seconds(86_400), key },
-        {
-          additionalProperties: false,
-          description:
-            'One run for up to `max_events` of a key, or for what came within `max_seconds`; its event is { events, batch: { count, key } }',
-        },
-      ),
-    ),
-    priority: Type.Optional(
-      Type.Union(
-        [Type.Integer({ minimum: -600, maximum: 600 }), Type.String({ minLength: 1, maxLength: 1_000 })],
-        {
-          description:
-            'Seconds by which a run is placed earlier in the queue, -600 to 600, or an expression for them',
-        },
-      ),
-    ),
-    rate_limit: Type.Optional(
-      Type.Object(
-        {
-          account: Type.String({
-            minLength: 3,
-            maxLength: 300,
-            description: 'A step and its account prop: <namespace>.<prop>',
-          }),
-          limit,
-          seconds: seconds(86_400),
-        },
-        {
-          additionalProperties: false,
-          description:
-            'At most `limit` runs begin in any period of `seconds`, counted over all workflows with a rate limit on the same account',
-        },
-      ),
-    ),
-  },
-  {
-    additionalProperties: false,
-    description: 'When runs may begin, by keys of their events; for runs of all triggers',
-  },
 );
 
 const runSettings = {
@@ -249,7 +155,12 @@ export const StepInputs = Type.Array(
     namespace: Type.String({ description: 'Its exports are found under this name' }),
     ...stepFields,
     timeout_seconds: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: 750, description: 'Longest time that it may take' }),
+      Type.Integer({
+        minimum: 1,
+        maximum: 31_536_000,
+        description:
+          'Longest time that it may take: at most 750 for a step; for a block with steps in it the time of the whole block, at most a year',
+      }),
     ),
     retries: Type.Optional(
       Type.Object(
@@ -257,7 +168,10 @@ export const StepInputs = Type.Array(
           times: Type.Integer({ minimum: 1, maximum: 10 }),
           seconds: Type.Integer({ minimum: 1, maximum: 3600 }),
         },
-        { description: 'A failed step is tried again after `seconds`, and twice as late each time' },
+        {
+          description:
+            'A failed step, or a failed block with all steps in it, is run again after `seconds`, and twice as late each time',
+        },
       ),
     ),
     ...blockFields,
@@ -276,7 +190,7 @@ export const TriggerInputs = Type.Array(
     props: Type.Optional(
       Type.Record(Type.String(), Type.Unknown(), {
         description:
-          'http: custom_response, auth; timer: interval_seconds, or cron and timezone; source: source_id, or component (or code) with configured_props and name',
+          'http: custom_response, auth; timer: interval_seconds, or cron and timezone; source: source_id, or component (or code) with configured_props and name; email and on_failure: none',
       }),
     ),
   }),
@@ -364,8 +278,19 @@ const Trigger = Type.Union([
     id: Type.String({ description: 'ei_…' }),
     type: Type.Enum(['email']),
     email_address: Type.String(),
+    warning: Type.Union([Type.String(), Type.Null()], {
+      description: 'Why no mail can come to it; null: it can',
+    }),
     ...triggerTimes,
   }),
+  Type.Object(
+    {
+      id: Type.String({ description: 'fi_…' }),
+      type: Type.Enum(['on_failure']),
+      ...triggerTimes,
+    },
+    { description: 'A failed run of another workflow of the owner' },
+  ),
   Type.Object({
     id: Type.String({ description: 'ti_…' }),
     type: Type.Enum(['timer']),
@@ -387,6 +312,10 @@ const workflowFields = {
   steps: Type.Array(Step),
   triggers: Type.Array(Trigger),
   settings: Settings,
+  warnings: Type.Array(Type.String(), {
+    description:
+      'Addition: steps that call a workflow which the owner does not have, or which is inactive: a call block, or $.flow.trigger with a plain id in code',
+  }),
   owner_id: Type.String(),
   project_id: StringOrNull,
   deployment_id: Type.String({ description: 'd_… that new events run' }),

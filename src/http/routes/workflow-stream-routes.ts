@@ -10,7 +10,7 @@ import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
 import type { StreamStyle } from '#streams/emitter-stream.ts';
-import type { LiveStreams } from '#streams/live-updates.ts';
+import type { LiveStreams } from '#streams/live-streams.ts';
 import { PublicReaders } from '#streams/public-readers.ts';
 import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
 import { sseChannel } from '#workflows/sends/send-sse.ts';
@@ -88,7 +88,7 @@ function addRoute(
         typeof seen === 'string' && seen !== '' ? parseEventId(seen, 'Last-Event-ID') : undefined;
       readers.check(id);
       // No key is needed. A key that is sent uses one of its places, as with every other stream.
-      if (request.caller !== null) options.streams.admit(request.caller, reply.raw);
+      if (request.caller !== null) options.streams.admit(request.caller, reply.raw, workflow.owner_id);
       reply.hijack();
       // A reader that has left gets nothing more.
       if (reply.raw.destroyed) return;

@@ -1,6 +1,5 @@
 import { type Static, Type } from 'typebox';
-import { endGrantsOf } from '#accounts/account-uses-store.ts';
-import { endSubscriptionsOfMember } from '#delivery/subscriptions/manage-subscriptions.ts';
+import { endMembership } from '#http/end-membership.ts';
 import { type App, callerOf, DataOf, IdParams, NoContent, OneOf } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import { createWorkspace } from '#identity/create-identity.ts';
@@ -24,8 +23,7 @@ import { findOwnerQuota } from '#metering/quota-store.ts';
 import { effectiveQuotas } from '#metering/quotas.ts';
 import { usageToday } from '#metering/usage-store.ts';
 import type { Db, Store } from '#storage/store.ts';
-import { roles } from '#storage/tables/identity-tables.ts';
-import { deleteTriggersOfMember } from '#workflows/definitions/trigger-store.ts';
+import { roles, userKinds } from '#storage/tables/identity-tables.ts';
 import { Email, Name, Orgname } from './identity-shapes.ts';
 import { OwnWorkspace, ownWorkspaces } from './own-workspaces.ts';
 import { ProjectShape, projectShape } from './project-routes.ts';
@@ -38,6 +36,8 @@ export interface WorkspaceRouteOptions {
   admitPerson: () => void;
   /** Sources and workflows that use the account must run with what it is now. */
   onAccountChange: (accountId: string) => void;
+  /** Called when access has ended: streams check at once whether their readers may still read. */
+  onAccessEnd: () => void;
 }
 
 const WorkspaceShape = Type.Object({
@@ -54,6 +54,7 @@ const MemberShape = Type.Object({
   username: Type.String(),
   email: Type.String(),
   role: OneOf(roles),
+  kind: OneOf(userKinds, { description: 'A person, or a service account of the workspace' }),
   created_at: Type.Integer(),
 });
 
@@ -76,7 +77,12 @@ export function workspaceRoutes(app: App, options: WorkspaceRouteOptions): void 
       },
     },
     async (request) => {
-      const { userId } = callerOf(request);
+      const { userId, homeId } = callerOf(request);
+      if (homeId !== undefined)
+        throw new CallerError(
+          'forbidden',
+          'a service account belongs to its workspace and cannot create another',
+        );
       const user = await findUser(store.read, userId);
       if (user === undefined) throw notFound('user', userId);
       const { name, orgname, email } = request.body;
@@ -202,7 +208,10 @@ function projectListRoutes(app: App, { store, clock }: WorkspaceRouteOptions): v
   );
 }
 
-function memberRoutes(app: App, { store, clock, onAccountChange, admitPerson }: WorkspaceRouteOptions): void {
+function memberRoutes(
+  app: App,
+  { store, clock, onAccountChange, onAccessEnd, admitPerson }: WorkspaceRouteOptions,
+): void {
   app.get(
     '/:id/members',
     {
@@ -245,7 +254,11 @@ function memberRoutes(app: App, { store, clock, onAccountChange, admitPerson }: 
         await requireWorkspace(tx, callerOf(request), id, 'administer');
         const user = await findNamedUser(tx, body);
         // Another role admits no one.
-        if ((await findMember(tx, id, user.id)) === undefined) admitPerson();
+        if ((await findMember(tx, id, user.id)) === undefined) {
+          // As one that does not exist: it is of another workspace, or was removed.
+          if (user.kind === 'service') throw notFound('user', user.id, 'user_id');
+          admitPerson();
+        }
         await putMember(
           tx,
           store,
@@ -281,11 +294,17 @@ function memberRoutes(app: App, { store, clock, onAccountChange, admitPerson }: 
       const caller = callerOf(request);
       const accountIds = await store.transaction(async (tx) => {
         await requireWorkspace(tx, caller, id, userId === caller.userId ? 'read' : 'administer');
+        if ((await findMember(tx, id, userId))?.kind === 'service')
+          throw new CallerError(
+            'conflict',
+            'user_id: found a service account, expected a person: DELETE /v1/workspaces/{id}/service_accounts/{account_id} removes it',
+            { parameter: 'user_id' },
+          );
         if (!(await deleteMember(tx, store, id, userId))) throw notFound('member', userId, 'user_id');
-        await deleteTriggersOfMember(tx, { workspaceId: id, userId });
-        await endSubscriptionsOfMember(store, tx, { workspaceId: id, userId }, clock.now());
-        return endGrantsOf(tx, { workspaceId: id, userId });
+        await store.notify(tx, 'millrace_access', userId);
+        return endMembership(store, tx, { workspaceId: id, userId }, clock.now());
       });
+      onAccessEnd();
       for (const accountId of accountIds) onAccountChange(accountId);
       return reply.code(204).send(null);
     },
@@ -332,6 +351,7 @@ function memberShape(member: Member): Static<typeof MemberShape> {
     username: member.username,
     email: member.email,
     role: member.role,
+    kind: member.kind,
     created_at: epochSeconds(member.created_at_ms),
   };
 }

@@ -4,6 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { basename, dirname, join, relative } from 'node:path';
 import type { AttackTargets } from '#runner/protocol.ts';
+import { processStart } from './process-start.ts';
 
 /**
  * Ways out of a sandbox, one for each class of hostile code, which the self-test tries at the start. Each returns true when it succeeds. At
@@ -30,9 +31,12 @@ const attacks: Readonly<Record<string, Attack>> = {
   'files by a folder that is renamed': readThroughRenamed,
   'writing files': ({ canary, program }) =>
     [join(dirname(canary), 'written'), '/written', '/dev/written', program, process.execPath].some(writes),
-  'memory of other processes': ({ servicePid }) =>
-    [servicePid, ...otherPids()].some((pid) => opens(`/proc/${pid}/mem`) || opens(`/proc/${pid}/environ`)),
-  'signals to other processes': ({ servicePid }) => doesNotThrow(() => process.kill(servicePid, 0)),
+  'memory of other processes': (targets) =>
+    [...(mayBeService(targets) ? [targets.servicePid] : []), ...otherPids()].some(
+      (pid) => opens(`/proc/${pid}/mem`) || opens(`/proc/${pid}/environ`),
+    ),
+  'signals to other processes': (targets) =>
+    mayBeService(targets) && doesNotThrow(() => process.kill(targets.servicePid, 0)),
   'a program that outlives the call': startProgram,
   'connections to loopback': ({ port }) => connects(port),
   'the environment of the service': () =>
@@ -108,6 +112,15 @@ async function readThroughRenamed(targets: AttackTargets, scratch: string): Prom
     // The attack cannot begin.
   }
   return false;
+}
+
+/**
+ * False when the process that has the number of the service here is another one. In a container the service is often the first process, and so
+ * is one of each namespace of processes.
+ */
+function mayBeService({ servicePid, serviceStart }: AttackTargets): boolean {
+  const start = processStart(servicePid);
+  return start === '' || start === serviceStart;
 }
 
 /** Visible processes, apart from this one and the first of the namespace, which is bubblewrap's. */

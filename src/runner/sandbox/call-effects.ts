@@ -29,7 +29,7 @@ const flushIntervalMs = 25;
 const dbKeyCharactersMax = 2048;
 
 /** A limit was exceeded. The call ends as `limit_exceeded` even when the component catches this error. */
-export class LimitError extends Error {
+class LimitError extends Error {
   override name = 'LimitError';
   readonly code = 'ERR_LIMIT_EXCEEDED';
 }

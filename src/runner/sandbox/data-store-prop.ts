@@ -11,6 +11,10 @@ export interface DataStore extends AsyncIterable<[key: string, value: unknown]> 
   set(key: string, value: unknown, options?: { ttl?: number | null }): Promise<void>;
   /** `seconds` from now, or null for no expiry. Has no effect on a missing key. */
   setTtl(key: string, seconds: number | null): Promise<void>;
+  /** Adds to a number, and returns the sum. A missing key counts as 0. Of changes at the same time none is lost. */
+  increment(key: string, amount?: number): Promise<number>;
+  /** Adds a value at the end of an array, or text after text, and returns the whole. A missing key becomes an array. */
+  append(key: string, value: unknown): Promise<unknown>;
   has(key: string): Promise<boolean>;
   delete(key: string): Promise<void>;
   keys(): Promise<string[]>;
@@ -37,6 +41,13 @@ export function makeDataStore(name: string, value: unknown, hostCall: HostCallFu
       `${where}.${method}: a key is a text that is not empty, found ${key === '' ? "''" : describe(key)}`,
     );
   };
+  const textOf = (method: string, key: string, given: unknown): string => {
+    const text = toJsonText(given, hostCallBodyBytesMax, `${where}.${method}: the value of ${key}`);
+    if (text !== undefined) return text;
+    throw new TypeError(
+      `${where}.${method}: the value of ${key} is ${describe(given)}, which JSON does not have`,
+    );
+  };
   return {
     async get(key) {
       const { header, body } = await request('get', keyed('get', key));
@@ -44,12 +55,19 @@ export function makeDataStore(name: string, value: unknown, hostCall: HostCallFu
     },
     async set(key, given, options) {
       const header = keyed('set', key);
-      const text = toJsonText(given, hostCallBodyBytesMax, `${where}.set: the value of ${key}`);
-      if (text === undefined)
-        throw new TypeError(
-          `${where}.set: the value of ${key} is ${describe(given)}, which JSON does not have`,
-        );
+      const text = textOf('set', key, given);
       await request('set', { ...header, ttl: checkTtl(`${where}.set`, options?.ttl) }, text);
+    },
+    async increment(key, amount = 1) {
+      const header = keyed('increment', key);
+      if (typeof amount !== 'number' || !Number.isFinite(amount))
+        throw new TypeError(`${where}.increment: the amount is a number, found ${describe(amount)}`);
+      const { body } = await request('increment', { ...header, amount });
+      return jsonParse(body.toString('utf8')) as number;
+    },
+    async append(key, given) {
+      const { body } = await request('append', keyed('append', key), textOf('append', key, given));
+      return jsonParse(body.toString('utf8'));
     },
     async setTtl(key, seconds) {
       await request('set_ttl', { ...keyed('setTtl', key), ttl: checkTtl(`${where}.setTtl`, seconds) });

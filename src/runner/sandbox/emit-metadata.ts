@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { shortened } from './shortened.ts';
 
 /** Maximum characters of an ID that is kept unchanged. A longer one is replaced by its beginning and a hash, which stays unique. */
 const idCharactersMax = 1024;
@@ -37,9 +38,9 @@ export function readEmitMetadata(given: unknown): EmitMetadata {
       summary:
         meta.summary === undefined || meta.summary === null
           ? null
-          : cut(asText(meta.summary), summaryCharactersMax),
+          : shortened(asText(meta.summary), summaryCharactersMax - 1),
       ts: epochMs(meta.ts),
-      name: typeof meta.name === 'string' ? cut(meta.name, channelCharactersMax) : '',
+      name: typeof meta.name === 'string' ? meta.name.slice(0, channelCharactersMax) : '',
       deliveryTs: epochMs(meta.delivery_ts),
     };
   } catch {
@@ -71,8 +72,4 @@ function epochMs(value: unknown): number | null {
     if (Number.isNaN(ms)) ms = Date.parse(value);
   } else return null;
   return Number.isFinite(ms) && Math.abs(ms) <= epochMsMax ? ms : null;
-}
-
-function cut(text: string, charactersMax: number): string {
-  return text.length > charactersMax ? text.slice(0, charactersMax) : text;
 }

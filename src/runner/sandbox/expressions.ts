@@ -1,4 +1,13 @@
-import { compileFunction } from 'node:vm';
+import {
+  closing,
+  compileErrorOf,
+  type ExpressionPart,
+  messageOf,
+  opening,
+  type Part,
+  partAt,
+  partsOfText,
+} from './expression-parts.ts';
 import { toJsonText } from './json-text.ts';
 import { observeUnset } from './unset-variables.ts';
 
@@ -11,17 +20,8 @@ export interface ExpressionScope {
   onUnset: (name: string) => void;
 }
 
-type Compiled = (steps: unknown, event: unknown) => unknown;
-
-/** A part of a text: a literal, or an expression with its source and its compiled form (or the reason why it does not compile). */
-type Part = string | { text: string; run: Compiled | undefined; error?: unknown };
-
-const opening = '{{';
-const closing = '}}';
 /** Maximum texts that are kept compiled. Beyond it, the oldest is removed. */
 const compiledMax = 1000;
-/** Maximum attempts beyond the first `}}` to find the ends of the expressions in one text. */
-const endsMax = 500;
 /** Maximum size of an object's JSON inside a text. */
 const interpolatedBytesMax = 6 * 1024 * 1024;
 const depthMax = 64;
@@ -99,7 +99,10 @@ export function evaluateExpression(expression: string, path: string, scope: Expr
   const parts = partsOf(`${opening}${expression}${closing}`);
   const [part] = parts;
   if (parts.length !== 1 || part === undefined || typeof part === 'string')
-    throw invalid(path, expression, new SyntaxError('this is no single expression'));
+    throw invalid(path, {
+      ...{ text: expression, at: 0, run: undefined },
+      error: new SyntaxError('this is no single expression'),
+    });
   return evaluatePart(part, path, scope);
 }
 
@@ -120,9 +123,9 @@ function asText(value: unknown): string {
   return String(value);
 }
 
-function evaluatePart(part: Exclude<Part, string>, path: string, scope: ExpressionScope): unknown {
+function evaluatePart(part: ExpressionPart, path: string, scope: ExpressionScope): unknown {
   const { text, run } = part;
-  if (run === undefined) throw invalid(path, text, part.error);
+  if (run === undefined) throw invalid(path, part);
   const unset = new Set<string>();
   try {
     const value = observeUnset(
@@ -152,13 +155,10 @@ function failure(path: string, expression: string, cause: unknown, note = ''): E
   );
 }
 
-/** The compiler may name the parenthesis that follows the expression, which its author has not written. */
-function invalid(path: string, expression: string, cause: unknown): ExpressionError {
-  const message = messageOf(cause);
-  const why = message === "Unexpected token ')'" && !expression.includes(')') ? 'it ends too early' : message;
+function invalid(path: string, part: ExpressionPart): ExpressionError {
   return new ExpressionError(
-    `prop ${path}: the expression {{${shownExpression(expression)}}} is not valid JavaScript: ${why}`,
-    { cause },
+    `prop ${path}: the expression {{${shownExpression(part.text)}}} is not valid JavaScript: ${compileErrorOf(part)}`,
+    { cause: part.error },
   );
 }
 
@@ -166,20 +166,14 @@ function shownExpression(expression: string): string {
   return expression.length > shownCharactersMax ? `${expression.slice(0, shownCharactersMax)}…` : expression;
 }
 
-function messageOf(cause: unknown): string {
-  return typeof cause === 'object' && cause !== null && 'message' in cause
-    ? String(cause.message)
-    : `thrown: ${String(cause)}`;
-}
-
 /** The index after the `}}` of the expression whose `{{` is at `at`; undefined when no `}}` follows. */
 export function endOfExpression(text: string, at: number): number | undefined {
-  const find = (): number | undefined => compileAt(text, at + opening.length, { left: endsMax })?.end;
+  const find = (): number | undefined => partAt(text, at + opening.length)?.end;
   return cached(endsOfTexts, `${at} ${text}`, find);
 }
 
 function partsOf(text: string): Part[] {
-  return cached(compiledTexts, text, () => compileText(text));
+  return cached(compiledTexts, text, () => partsOfText(text));
 }
 
 function cached<T>(cache: Map<string, T>, key: string, make: () => T): T {
@@ -194,55 +188,4 @@ function cached<T>(cache: Map<string, T>, key: string, make: () => T): T {
   }
   cache.set(key, made);
   return made;
-}
-
-function compileText(text: string): Part[] {
-  const parts: Part[] = [];
-  const tries = { left: endsMax };
-  let at = 0;
-  for (;;) {
-    const start = text.indexOf(opening, at);
-    const found = start === -1 ? undefined : compileAt(text, start + opening.length, tries);
-    if (found === undefined) break;
-    if (start > at) parts.push(text.slice(at, start));
-    parts.push(found.part);
-    at = found.end;
-  }
-  if (at < text.length) parts.push(text.slice(at));
-  return parts;
-}
-
-/**
- * Compiles the expression that begins at `start`. It ends at the first `}}` up to which the text compiles, so braces in texts, templates,
- * regular expressions and comments need no own parser. Undefined when no `}}` follows.
- */
-function compileAt(
-  text: string,
-  start: number,
-  tries: { left: number },
-): { part: Part; end: number } | undefined {
-  const firstEnd = text.indexOf(closing, start);
-  if (firstEnd === -1) return undefined;
-  let firstError: unknown;
-  for (let end = firstEnd; end !== -1; end = text.indexOf(closing, end + 1)) {
-    const expression = text.slice(start, end);
-    try {
-      const run = compile(expression);
-      return { part: { text: expression, run }, end: end + closing.length };
-    } catch (error) {
-      if (end === firstEnd) firstError = error;
-    }
-    tries.left -= 1;
-    if (tries.left < 0) break;
-  }
-  return {
-    part: { text: text.slice(start, firstEnd), run: undefined, error: firstError },
-    end: firstEnd + closing.length,
-  };
-}
-
-function compile(expression: string): Compiled {
-  // The newline ends a comment at the end of the expression.
-  const run = compileFunction(`return (${expression}\n);`, ['steps', 'event'], { filename: 'expression' });
-  return (steps, event) => run.call(undefined, steps, event);
 }

@@ -5,6 +5,7 @@ import { pipeline } from 'node:stream/promises';
 import type { ReadableStream } from 'node:stream/web';
 import { hostCallBodyBytesMax } from '#runner/protocol.ts';
 import type { HostCallFunction } from './host-calls.ts';
+import { shortened } from './shortened.ts';
 
 /** `$.files`, and the value of a `dir` prop. Paths are relative to the folder. */
 export interface FileStore {
@@ -75,7 +76,7 @@ export function checkPath(path: unknown, where: string): string {
   const normal = parts.join('/');
   if (normal === '' || parts.includes('..') || path.includes('\0')) {
     throw new TypeError(
-      `${where}: expected the path of a file below the folder, found ${JSON.stringify(path.slice(0, 100))}`,
+      `${where}: expected the path of a file below the folder, found ${JSON.stringify(shortened(path, 100))}`,
     );
   }
   if (normal.length > pathCharactersMax)

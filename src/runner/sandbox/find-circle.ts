@@ -1,3 +1,5 @@
+import { shortened } from './shortened.ts';
+
 /** JSON is cut beyond this depth anyway. */
 const depthMax = 1000;
 
@@ -44,6 +46,6 @@ function* childrenOf(value: object): Iterable<[step: string, child: unknown]> {
 }
 
 function stepTo(key: string): string {
-  const short = key.length > 60 ? `${key.slice(0, 60)}…` : key;
+  const short = shortened(key, 60);
   return /^[A-Za-z_$][\w$]*$/.test(short) ? `.${short}` : `[${JSON.stringify(short)}]`;
 }

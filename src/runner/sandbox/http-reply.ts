@@ -1,3 +1,5 @@
+import { shortened } from './shortened.ts';
+
 export interface CheckedReply {
   status: number;
   headers: Record<string, string | string[]>;
@@ -52,7 +54,7 @@ function checkStatus(status: unknown, what: string): number {
   const number = typeof status === 'string' && /^\d{3}$/.test(status.trim()) ? Number(status) : status;
   if (typeof number !== 'number' || !Number.isInteger(number) || number < 200 || number > 599) {
     throw new TypeError(
-      `${what}: status must be an integer from 200 to 599, found ${String(status).slice(0, 40)}`,
+      `${what}: status must be an integer from 200 to 599, found ${shortened(String(status), 40)}`,
     );
   }
   return number;
@@ -69,7 +71,7 @@ function checkHeaders(headers: unknown, what: string): Record<string, string | s
   for (const [name, value] of entries) {
     if (value === undefined || value === null) continue;
     if (typeof name !== 'string' || !headerName.test(name) || name === '__proto__') {
-      throw new TypeError(`${what}: ${JSON.stringify(String(name).slice(0, 60))} is not a header name`);
+      throw new TypeError(`${what}: ${JSON.stringify(shortened(String(name), 60))} is not a header name`);
     }
     const values = (Array.isArray(value) ? value : [value]).map(String);
     for (const text of values) {

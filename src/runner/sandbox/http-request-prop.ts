@@ -1,6 +1,7 @@
 import fs from 'node:fs';
 import { basename } from 'node:path';
 import { bytesText } from '#lib/units.ts';
+import { shortened } from './shortened.ts';
 
 /** Value of a prop of type `http_request`, as the form of a request stores it. Lists may also be plain objects. */
 interface RequestConfig {
@@ -106,7 +107,7 @@ function urlOf(where: string, config: RequestConfig): URL {
   if (text === '') throw new Error(`${where}: the request has no url`);
   if (!URL.canParse(text))
     throw new Error(
-      `${where}: ${JSON.stringify(text.slice(0, 200))} is not a url, expected one such as https://example.com/orders`,
+      `${where}: ${JSON.stringify(shortened(text, 200))} is not a url, expected one such as https://example.com/orders`,
     );
   const url = new URL(text);
   if (url.protocol !== 'http:' && url.protocol !== 'https:')
@@ -134,7 +135,7 @@ function authorize(where: string, auth: Loose, headers: Headers): void {
     headers.set('authorization', `Basic ${credentials}`);
   } else {
     throw new Error(
-      `${where}: auth.type is none, basic or bearer, found ${JSON.stringify(textOf(type).slice(0, 40))}`,
+      `${where}: auth.type is none, basic or bearer, found ${JSON.stringify(shortened(textOf(type), 40))}`,
     );
   }
 }
@@ -181,7 +182,9 @@ async function bodyOf(where: string, given: unknown, headers: Headers): Promise<
 /** The content of a file of the step. */
 async function readFile(what: string, path: unknown): Promise<Buffer<ArrayBuffer>> {
   if (typeof path !== 'string' || path === '')
-    throw new Error(`${what}: expected the path of a file, found ${textOf(path).slice(0, 40) || 'nothing'}`);
+    throw new Error(
+      `${what}: expected the path of a file, found ${shortened(textOf(path), 40) || 'nothing'}`,
+    );
   const found = await fs.promises.stat(path).catch((error: NodeJS.ErrnoException) => {
     throw new Error(`${what}: cannot read ${path}: ${error.code ?? error.message}`, { cause: error });
   });

@@ -3,6 +3,7 @@ import type { CallEffects } from './call-effects.ts';
 import { type FileStore, makeFileStore } from './file-client.ts';
 import type { HostCallFunction } from './host-calls.ts';
 import { jsonParse, jsonStringify, now } from './primordials.ts';
+import { shortened } from './shortened.ts';
 import type { StepReply } from './step-reply.ts';
 import type { SendKind, StepWork } from './step-work.ts';
 
@@ -98,7 +99,7 @@ function checkMs(given: unknown, min: number, method: string): number {
   const ms = typeof given === 'string' && given.trim() !== '' ? Number(given) : given;
   if (typeof ms !== 'number' || !(ms >= min && ms <= waitMsMax)) {
     throw new TypeError(
-      `$.flow.${method}: expected milliseconds from ${min} to ${waitMsMax} (one year), found ${String(given).slice(0, 40)}`,
+      `$.flow.${method}: expected milliseconds from ${min} to ${waitMsMax} (one year), found ${shortened(String(given), 40)}`,
     );
   }
   return Math.round(ms);
@@ -145,7 +146,7 @@ function makeSend({ effects, work, byItself }: StepContextOptions): object {
   };
   const send = (kind: unknown, ...args: unknown[]): void => {
     const method = typeof kind === 'string' && Object.hasOwn(methods, kind) ? methods[kind] : undefined;
-    if (method === undefined) throw new TypeError(`$.send: ${String(kind).slice(0, 40)} is no way to send`);
+    if (method === undefined) throw new TypeError(`$.send: ${shortened(String(kind), 40)} is no way to send`);
     method(...args);
   };
   return Object.assign(send, methods);

@@ -14,6 +14,7 @@ import { findCircle } from './find-circle.ts';
 import { withPlainResponses } from './http-response-json.ts';
 import { TooLargeError, toJsonText } from './json-text.ts';
 import { byteLength, jsonStringify } from './primordials.ts';
+import { shortened } from './shortened.ts';
 
 export type SendKind = (typeof sendKinds)[number];
 
@@ -67,7 +68,7 @@ export class StepWork {
   export(key: unknown, value: unknown): void {
     if (typeof key !== 'string' || key === '')
       throw new TypeError(`$.export: the name of an export must be a text, found ${describe(key)}`);
-    this.#keep(key, value, `the export ${jsonStringify(shortened(key))}`);
+    this.#keep(key, value, `the export ${jsonStringify(shortened(key, 60))}`);
   }
 
   return(value: unknown): void {
@@ -76,7 +77,7 @@ export class StepWork {
 
   #keep(key: string, value: unknown, what: string): void {
     const { text, kept } = this.#textOf(value, this.#exportBytesMax, what);
-    const circle = mayBeCircular(text) ? findCircle(kept, shortened(key)) : undefined;
+    const circle = mayBeCircular(text) ? findCircle(kept, shortened(key, 60)) : undefined;
     if (circle !== undefined)
       throw new TypeError(`${what} is circular: ${circle.from} refers back to ${circle.to}`);
     let bytes = this.#exportBytes - byteLength(this.#exports.get(key) ?? '');
@@ -115,7 +116,7 @@ export class StepWork {
     if (typeof reason === 'string') text = reason;
     else if (reason !== undefined && reason !== null)
       text = toJsonText(reason, rerunContextBytesMax, 'the reason of $.flow.exit') ?? String(reason);
-    this.flow = { kind: 'exit', reason: text === null ? null : text.slice(0, exitReasonCharactersMax) };
+    this.flow = { kind: 'exit', reason: text === null ? null : shortened(text, exitReasonCharactersMax - 1) };
   }
 
   rerun(ms: number, context: unknown, maxRetries: number): void {
@@ -191,10 +192,6 @@ function textWithin(value: unknown, bytesMax: number, what: string): string | un
     if (error instanceof TooLargeError) return error;
     throw error;
   }
-}
-
-function shortened(key: string): string {
-  return key.length > 60 ? `${key.slice(0, 60)}…` : key;
 }
 
 function describe(value: unknown): string {

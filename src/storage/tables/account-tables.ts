@@ -107,6 +107,8 @@ export interface ConnectFlowTable {
   id: string;
   owner_id: string;
   user_id: string;
+  /** key_… or tok_… that the link was made with; a link ends with it. */
+  key_id: string;
   app_slug: string;
   oauth_client_id: string | null;
   /** apn_… that is connected again; null: a new one. */

@@ -83,6 +83,7 @@ export const deliveryReasons = [
   'webhook_disabled',
   'backlog_full',
   'too_many_hops',
+  'failure_loop',
   'queue_full',
   'listener_inactive',
   'listener_removed',
@@ -90,6 +91,7 @@ export const deliveryReasons = [
   'replay_cancelled',
   'held_too_long',
   'event_gone',
+  'quota_exceeded',
 ] as const;
 export type DeliveryReason = (typeof deliveryReasons)[number];
 
@@ -102,7 +104,7 @@ export type DeliveryReason = (typeof deliveryReasons)[number];
  *   (new) -> blocked     the webhook is disabled, or too much waits for it
  *   (new) -> dropped     it would have been the eleventh hop of a loop
  *   queued -> delivered  the listener took it
- *   queued -> queued     it did not; the next attempt is at `run_at_ms`
+ *   queued -> queued     it did not, or its owner may have no more deliveries on this day; the next attempt is at `run_at_ms`
  *   queued -> failed     the last attempt failed, or the receiver said that it is gone: a dead letter
  *   queued -> held, blocked   the webhook was paused or disabled meanwhile
  *   queued -> dropped    the queue of the listening workflow is full
@@ -126,6 +128,8 @@ export interface DeliveryTable {
   seq: number;
   emit_id: string;
   hops: number;
+  /** The `traceparent` of the span that emitted the event; null: it was not traced. */
+  trace: string | null;
   state: DeliveryState;
   /** Null where the state says it all. */
   reason: DeliveryReason | null;

@@ -17,6 +17,19 @@ export interface FileTable {
   expires_at_ms: number | null;
   created_at_ms: number;
   updated_at_ms: number;
+  /** `store`: in chunks; `s3`: in objects of the bucket. */
+  content_in: 'store' | 's3';
+}
+
+/** A bucket, with a prefix, that this instance keeps files in. */
+export interface FileBucketTable {
+  /** `<bucket>/<prefix>`. */
+  bucket: string;
+  /** What the object that marks the bucket as that of this instance says. */
+  claim: string;
+  created_at_ms: number;
+  /** When it was last looked through for objects without a file. */
+  swept_at_ms: number;
 }
 
 /** All chunks of a file but the last have the same size (files/file-chunks.ts). */

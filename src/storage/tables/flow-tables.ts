@@ -1,10 +1,11 @@
-/** The flow control of one workflow: its lock, what it was last applied with, and how its events fared. */
+/** The flow control of one workflow or source: its lock, what it was last applied with, and how its events fared. */
 export interface FlowQueueTable {
-  workflow_id: string;
+  /** p_… or dc_…; the lock of an account has its id. */
+  subject_id: string;
   owner_id: string;
-  /** `workflows.flow_control` as the waiting runs were last looked at with it. */
+  /** `flow_control` of the workflow or source as the waiting runs were last looked at with it. */
   flow_control: string | null;
-  /** The account of `rate_limit`, and the limit: the strictest of all workflows that use the account applies to each. */
+  /** The account of `rate_limit`, and the limit: the strictest of all workflows and sources that use the account applies to each. */
   rate_key: string | null;
   rate_limit: number | null;
   rate_seconds: number | null;
@@ -18,13 +19,13 @@ export interface FlowQueueTable {
   batched: number;
 }
 
-/** Why the runs of a group wait. */
-export const flowBlocks = ['concurrency', 'throttle', 'rate_limit'] as const;
+/** Why the runs of a group wait. `source_concurrency`: as many runs of the source are under way as its own `concurrency` allows. */
+export const flowBlocks = ['concurrency', 'throttle', 'rate_limit', 'source_concurrency'] as const;
 export type FlowBlock = (typeof flowBlocks)[number];
 
-/** Runs of a workflow that wait with the same keys. A row exists while some of them wait. */
+/** Runs of a workflow or source that wait with the same keys. A row exists while some of them wait. */
 export interface FlowGroupTable {
-  workflow_id: string;
+  subject_id: string;
   group_key: string;
   concurrency_key: string;
   throttle_key: string;
@@ -44,17 +45,17 @@ export interface FlowGroupTable {
 export const flowRunStates = ['collected', 'waiting', 'started', 'ended'] as const;
 export type FlowRunState = (typeof flowRunStates)[number];
 
-/** A run under flow control. */
+/** A run under flow control: a row of `runs`, or the job of a source. */
 export interface FlowRunTable {
   run_id: string;
-  workflow_id: string;
+  subject_id: string;
   owner_id: string;
   state: FlowRunState;
   group_key: string;
   /** Keys are texts of at most 130 characters; empty without a key. */
   concurrency_key: string;
   throttle_key: string;
-  /** Null: the workflow has no such control, or the run passes it by. */
+  /** Null: there is no such control, or the run passes it by. */
   singleton_key: string | null;
   coalesce_key: string | null;
   rate_key: string | null;
@@ -67,6 +68,16 @@ export interface FlowRunTable {
   /** Size of its event. */
   bytes: number;
   started_ms: number | null;
-  /** Why a key is empty, or its priority 0, although the workflow has an expression for it. */
+  /** Why a key is empty, or its priority 0, although there is an expression for it. */
   warning: string | null;
+}
+
+/** A run of a source that never began, or was replaced: the last hundred of each source. */
+export interface FlowUnbegunTable {
+  subject_id: string;
+  run_id: string;
+  owner_id: string;
+  /** In words. */
+  reason: string;
+  ended_ms: number;
 }

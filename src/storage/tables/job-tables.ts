@@ -11,6 +11,8 @@ export const jobKinds = [
   'send_from_run',
   'queue_replay',
   'update_repository',
+  'import_project',
+  'delete_owner',
 ] as const;
 export type JobKind = (typeof jobKinds)[number];
 

@@ -32,6 +32,8 @@ export interface SourceTable {
   endpoint_key: string | null;
   /** Maximum of simultaneous runs on each node; 1: one after another over all nodes, each sees the state of the one before. */
   concurrency: number;
+  /** JSON of when its runs may begin (flow-control/flow-control.ts); null: at once. */
+  flow_control: string | null;
   /** 1: its code runs in a process that no other code of the owner shares. */
   isolated: number;
   /** Grows with every change of code or props: code is evaluated again for another revision. */

@@ -55,13 +55,17 @@ export interface DeploymentAccountTable {
   owner_id: string;
 }
 
-export const triggerKinds = ['http', 'timer', 'email', 'source'] as const;
+/** on_failure: a run of another workflow of the owner fails. */
+export const triggerKinds = ['http', 'timer', 'email', 'source', 'on_failure'] as const;
 export type TriggerKind = (typeof triggerKinds)[number];
 
-/** What starts runs of a workflow. A source trigger is beside it a subscription of the workflow to the source. */
+/**
+ * What starts runs of a workflow. A source trigger is beside it a subscription of the workflow to the source, and one of kind on_failure a
+ * subscription to the errors of all workflows of the owner.
+ */
 export interface TriggerTable {
   workflow_id: string;
-  /** hi_…, ti_…, ei_…; of a source trigger the source's dc_… */
+  /** hi_…, ti_…, ei_…, fi_…; of a source trigger the source's dc_… */
   id: string;
   owner_id: string;
   kind: TriggerKind;
@@ -129,10 +133,10 @@ export const runSourceTypes = ['HTTP', 'TIMER', 'EMAIL', 'COMPONENT', 'WORKFLOW'
 export type RunSourceType = (typeof runSourceTypes)[number];
 
 /**
- * What a run waits for: `$.flow.delay`, `suspend` and `rerun`, the next try of a failed step, or (`branches`) the waits of steps that run at the
+ * What a run waits for: `$.flow.delay`, `suspend` and `rerun`, the next try of a failed step, the run that a `call` block has begun, or (`branches`) the waits of steps that run at the
  * same time, which are in `run_waits`.
  */
-export const waitKinds = ['delay', 'suspend', 'rerun', 'retry', 'branches'] as const;
+export const waitKinds = ['delay', 'suspend', 'rerun', 'retry', 'call', 'branches'] as const;
 export type WaitKind = (typeof waitKinds)[number];
 
 /**
@@ -174,6 +178,8 @@ export interface RunTable {
   error: string | null;
   /** In words, why it ended before its last step: the reason of `$.flow.exit`, or who cancelled; null. */
   reason: string | null;
+  /** What is wrong with the keys of its event (flow control), in words, redacted; null: nothing. */
+  flow_warning: string | null;
   created_at_ms: number;
   started_at_ms: number | null;
   ended_at_ms: number | null;
@@ -192,7 +198,9 @@ export interface RunStepTable {
   position: number;
   /** Indexes of the items of the maps around the step, as `3` or `3-17`; '' outside of maps. */
   iteration: string;
-  /** Counts the tries of this step, from 1; the last one counts. */
+  /** Numbers of the attempts of the blocks with retries around the step, as `2` or `2-1`, the outermost first; '' outside of such blocks. */
+  attempt: string;
+  /** Counts the tries of this step, in all attempts of its blocks, from 1; the last one counts. */
   try: number;
   step_id: string;
   namespace: string;

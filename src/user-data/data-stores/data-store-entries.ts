@@ -4,7 +4,8 @@ import { CallerError } from '#lib/errors.ts';
 import { bytesText, countText } from '#lib/units.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
-import { entriesPerOwnerMax } from './data-store-limits.ts';
+import type { ValueChange } from './change-value.ts';
+import { entriesPerOwnerMax, valueBytesMax } from './data-store-limits.ts';
 import { type EntryWrite, type EntryWriteResult, writeEntries } from './write-entries.ts';
 
 /** Where an entry is; a store of another owner is as unknown as one that is not there. */
@@ -44,9 +45,36 @@ export class DataStoreEntries {
     return this.#do({ kind: 'delete', ...place, nowMs: this.#clock.now() });
   }
 
+  /**
+   * Changes a value by what it is; of changes at the same moment, on any node, none is lost. Returns JSON text of the new value. Throws
+   * CallerError `not_found`, `data_store_full`, or `invalid_parameter` for a value that cannot be changed so.
+   */
+  async change(place: EntryPlace, change: ValueChange): Promise<string> {
+    const result = await this.#submit({ kind: 'change', ...place, nowMs: this.#clock.now(), change });
+    return result.value ?? 'null';
+  }
+
   async #do(write: EntryWrite): Promise<boolean> {
+    return (await this.#submit(write)).existed;
+  }
+
+  async #submit(write: EntryWrite): Promise<Extract<EntryWriteResult, { written: true }>> {
     const result = await this.#store.writes.submit(this.#write, write);
-    if (result.written) return result.existed;
+    if (result.written) return result;
+    if (result.reason === 'unfit')
+      throw new CallerError(
+        'invalid_parameter',
+        `${write.key}: found ${result.found}, expected ${result.expected}`,
+        { parameter: 'key' },
+      );
+    if (result.reason === 'value_too_large')
+      throw new CallerError(
+        'invalid_parameter',
+        `value: a value may have ${bytesText(valueBytesMax)} of JSON`,
+        {
+          parameter: 'value',
+        },
+      );
     if (result.reason === 'unknown') throw notFound('data store', write.storeId, 'store');
     const most =
       result.reason === 'too_many'

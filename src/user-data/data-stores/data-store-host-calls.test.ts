@@ -83,6 +83,47 @@ forEachStore((fixture) => {
     assert.deepEqual(await size(), { entries: 2, bytes: 1 + 5 + 5 + 2 });
   });
 
+  test('of changes at the same moment, through whichever door, none is lost', async () => {
+    const { store, clock, hostCall, get, size, id } = await setUp();
+    // As of another node: it has no memory in common with the first.
+    const other = new DataStoreEntries({ store, clock, bytesPerOwnerMax: 100_000_000 });
+    const place = (key: string) => ({ ownerId: 'o_1', storeId: id, key });
+    const sums = await Promise.all(
+      Array.from({ length: 50 }, async (_, n) => {
+        if (n % 2 === 0)
+          return JSON.parse(await other.change(place('n'), { op: 'increment', amount: 2 })) as number;
+        const { body } = await hostCall('increment', { key: 'n', amount: 2 });
+        return JSON.parse(Buffer.from(body ?? []).toString()) as number;
+      }),
+    );
+    assert.equal(await get('n'), 100);
+    assert.equal(new Set(sums).size, 50, 'each sees a sum of its own');
+    await Promise.all([1, 2, 3].map((n) => hostCall('append', { key: 'list' }, `{"n":${n}}`)));
+    assert.deepEqual((await get('list')).length, 3);
+    await hostCall('set', { key: 'text', ttl: 5 }, '"a"');
+    await hostCall('append', { key: 'text' }, '"b"');
+    clock.step(5_000);
+    assert.equal(await get('text'), 'ab', 'the time to live has ended');
+    await hostCall('set', { key: 'short', ttl: 1 }, '7');
+    clock.step(1_000);
+    await hostCall('increment', { key: 'short', amount: 1 });
+    assert.equal(await get('short'), 1, 'what is over counts as nothing');
+    await Promise.all([
+      hostCall('set', { key: 'both' }, '1'),
+      hostCall('increment', { key: 'both', amount: 1 }),
+      hostCall('delete', { key: 'both' }),
+      hostCall('increment', { key: 'both', amount: 5 }),
+    ]);
+    assert.equal(await get('both'), 5);
+    await assert.rejects(hostCall('increment', { key: 'text', amount: 1 }), {
+      code: 'invalid_parameter',
+      message: 'text: found "ab", expected a number',
+    });
+    await assert.rejects(hostCall('append', { key: 'n' }, '1'), /n: found 100, expected an array/);
+    await assert.rejects(hostCall('increment', { key: 'n', amount: 'x' }), /amount: expected a number/);
+    assert.equal((await size()).entries, 5);
+  });
+
   test('an entry is no longer visible when its ttl is over, and is pruned', async () => {
     const { store, clock, hostCall, get, list, size } = await setUp();
     await hostCall('set', { key: 'short', ttl: 10 }, '1');

@@ -68,6 +68,24 @@ export function dataStoreHostCalls(options: {
         await options.entries.set({ ownerId, storeId, key: checkKey(header.key) }, entry);
         return { header: {} };
       }
+      case 'increment': {
+        const { amount } = header;
+        if (typeof amount !== 'number' || !Number.isFinite(amount))
+          throw new CallerError('invalid_parameter', 'amount: expected a number', { parameter: 'amount' });
+        const place = { ownerId, storeId, key: checkKey(header.key) };
+        return {
+          header: {},
+          body: Buffer.from(await options.entries.change(place, { op: 'increment', amount })),
+        };
+      }
+      case 'append': {
+        const value = checkValue(body.toString('utf8'));
+        const place = { ownerId, storeId, key: checkKey(header.key) };
+        return {
+          header: {},
+          body: Buffer.from(await options.entries.change(place, { op: 'append', value })),
+        };
+      }
       case 'set_ttl':
         await options.entries.setTtl(
           { ownerId, storeId, key: checkKey(header.key) },

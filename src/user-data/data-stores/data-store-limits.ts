@@ -5,7 +5,7 @@ export const storesPerOwnerMax = 100;
 /** In all stores of an owner. */
 export const entriesPerOwnerMax = 100_000;
 /** Maximum length of a key in UTF-16 units: even at three bytes each it fits an index of PostgreSQL. */
-export const keyCharactersMax = 512;
+const keyCharactersMax = 512;
 /** Maximum size of a value as JSON text: 1 MB. This is less than the 1,048,576 bytes of one answer to user code, so that it fits with its key. */
 export const valueBytesMax = 1_000_000;
 /** The longest an entry may be asked to live; longer than that is for ever. */

@@ -2,7 +2,7 @@ import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { DataStoreTable } from '#storage/tables/workflow-tables.ts';
 
-export const dataStoreColumns = [
+const dataStoreColumns = [
   'id',
   'owner_id',
   'user_id',

@@ -15,7 +15,7 @@ import {
 import { deleteExpired, deleteSomeEntries, expiredEntries } from './entry-store.ts';
 
 /** The store of an owner whose steps name none. */
-export const defaultStoreName = 'default';
+const defaultStoreName = 'default';
 /** Entries deleted in one transaction: the store's writer is never held for long. */
 const batchRows = 500;
 
@@ -31,20 +31,22 @@ export async function createDataStore(
   { ownerId, userId, name }: DataStoreOwner & { name: string },
   clock: Clock,
 ): Promise<DataStoreTable> {
-  const row = newRow({ ownerId, userId }, name, clock.now());
-  await store.transaction(async (tx) => {
-    if ((await countDataStores(tx, ownerId)) >= storesPerOwnerMax) {
-      throw new CallerError(
-        'conflict',
-        `there are ${storesPerOwnerMax} data stores, and no more are possible`,
-      );
-    }
-    if (!(await insertDataStore(tx, row))) {
-      throw new CallerError('conflict', `name: there is a data store ${JSON.stringify(name)} already`, {
-        parameter: 'name',
-      });
-    }
-  });
+  return store.transaction((tx) => addDataStore(tx, { ownerId, userId, name }, clock.now()));
+}
+
+/** The same in a transaction of the caller. */
+export async function addDataStore(
+  tx: Tx,
+  { ownerId, userId, name }: DataStoreOwner & { name: string },
+  nowMs: number,
+): Promise<DataStoreTable> {
+  const row = newRow({ ownerId, userId }, name, nowMs);
+  if ((await countDataStores(tx, ownerId)) >= storesPerOwnerMax)
+    throw new CallerError('conflict', `there are ${storesPerOwnerMax} data stores, and no more are possible`);
+  if (!(await insertDataStore(tx, row)))
+    throw new CallerError('conflict', `name: there is a data store ${JSON.stringify(name)} already`, {
+      parameter: 'name',
+    });
   return row;
 }
 

@@ -3,22 +3,27 @@ import type { Dialect } from '#storage/dialect.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
 import type { DataStoreEntryTable, DataStoreTable } from '#storage/tables/workflow-tables.ts';
-import { entriesPerOwnerMax } from './data-store-limits.ts';
+import { changedValue, type ValueChange } from './change-value.ts';
+import { entriesPerOwnerMax, valueBytesMax } from './data-store-limits.ts';
 import { lockDataStores, resizeDataStore, sizesOfOwners } from './data-store-store.ts';
-import { deleteEntries, putEntries, readHeads, setExpiry } from './entry-store.ts';
+import { deleteEntries, putEntries, readHeads, readValues, setExpiry } from './entry-store.ts';
 
 /** One change of an entry, by its store and key; a store of another owner than `ownerId` is unknown. */
 export type EntryWrite = { storeId: string; ownerId: string; key: string; nowMs: number } & (
   | { kind: 'set' /** JSON text. */; value: string; expiresAtMs: number | null }
   | { kind: 'set_ttl'; expiresAtMs: number | null }
   | { kind: 'delete' }
+  /** Depends on the value that is there: of changes at the same moment none is lost. */
+  | { kind: 'change'; change: ValueChange }
 );
 
 export type EntryWriteResult =
   /** `existed`: there was an entry to change. */
-  | { written: true; existed: boolean }
+  | { written: true; existed: boolean /** JSON text, after a change. */; value?: string }
   /** The store is gone, or its owner has as many entries or bytes as one may have. */
-  | { written: false; reason: 'unknown' | 'too_many' | 'too_large' };
+  | { written: false; reason: 'unknown' | 'too_many' | 'too_large' | 'value_too_large' }
+  /** The value is not what the change needs. */
+  | { written: false; reason: 'unfit'; expected: string; found: string };
 
 /**
  * Writes entries of data stores: for many callers in one transaction, in a constant number of statements for `set` and
@@ -32,6 +37,7 @@ export function writeEntries(
 ): BatchWrite<EntryWrite, EntryWriteResult> {
   return {
     name: 'write-data-store-entries',
+    ownerOf: ({ ownerId }) => ownerId,
     bytes: (write) => write.key.length + (write.kind === 'set' ? write.value.length : 0),
     async run(tx, writes) {
       const stores = await lockDataStores(store, tx, [...new Set(writes.map(({ storeId }) => storeId))]);
@@ -40,6 +46,9 @@ export function writeEntries(
       const sizes = await sizesOfOwners(tx, [...new Set(known.map(({ ownerId }) => ownerId))]);
       const batch = new EntryBatch(stores, sizes, limits.bytesPerOwnerMax);
       for (const head of await readHeads(tx, keysOf(known))) batch.found(head);
+      const changes = known.filter(({ kind }) => kind === 'change');
+      for (const [storeId, keys] of keysOf(changes))
+        for (const [key, value] of await readValues(tx, storeId, keys)) batch.foundValue(storeId, key, value);
       const results = writes.map((write) => batch.apply(write));
       const { rows, gone, expiries } = batch.changes();
       await deleteEntries(tx, gone);
@@ -71,6 +80,8 @@ interface Entry {
   /** undefined: there is none. */
   now: { bytes: number; expiresAtMs: number | null; createdAtMs: number } | undefined;
   wasStored: boolean;
+  /** JSON text, where a write of this batch depends on it. */
+  stored?: string;
   /** JSON text, when a write of this batch set it. */
   value?: string;
   /** The last write that changed it. */
@@ -113,6 +124,10 @@ class EntryBatch {
     };
   }
 
+  foundValue(storeId: string, key: string, value: string): void {
+    this.#entry(storeId, key).stored = value;
+  }
+
   apply(write: EntryWrite): EntryWriteResult {
     const size = this.#sizes.get(write.ownerId);
     if (this.#stores.get(write.storeId)?.owner_id !== write.ownerId || size === undefined)
@@ -123,18 +138,21 @@ class EntryBatch {
     const existed = before !== undefined && (before.expiresAtMs === null || before.expiresAtMs > write.nowMs);
     switch (write.kind) {
       case 'set': {
-        const bytes = Buffer.byteLength(write.key) + Buffer.byteLength(write.value);
-        const by = { entries: before === undefined ? 1 : 0, bytes: bytes - (before?.bytes ?? 0) };
-        if (by.entries > 0 && size.entries >= entriesPerOwnerMax)
-          return { written: false, reason: 'too_many' };
-        // What gets smaller is always taken.
-        if (by.bytes > 0 && size.bytes + by.bytes > this.#bytesMax)
-          return { written: false, reason: 'too_large' };
-        const createdAtMs = existed ? before.createdAtMs : write.nowMs;
-        entry.now = { bytes, expiresAtMs: write.expiresAtMs, createdAtMs };
-        entry.value = write.value;
-        this.#grow(write, size, by);
+        const refused = this.#put(entry, write, { size, existed, value: write.value });
+        if (refused !== undefined) return refused;
         break;
+      }
+      case 'change': {
+        const found = existed ? (entry.value ?? entry.stored) : undefined;
+        const changed = changedValue(write.change, found);
+        if ('expected' in changed)
+          return { written: false, reason: 'unfit', ...changed, found: beginningOf(found ?? 'null') };
+        if (Buffer.byteLength(changed.value) > valueBytesMax)
+          return { written: false, reason: 'value_too_large' };
+        const refused = this.#put(entry, write, { size, existed, value: changed.value });
+        if (refused !== undefined) return refused;
+        entry.changedBy = write;
+        return { written: true, existed, value: changed.value };
       }
       case 'set_ttl':
         if (!existed) return { written: true, existed };
@@ -144,6 +162,7 @@ class EntryBatch {
         if (before === undefined) return { written: true, existed };
         entry.now = undefined;
         delete entry.value;
+        delete entry.stored;
         this.#grow(write, size, { entries: -1, bytes: -before.bytes });
         break;
       default:
@@ -151,6 +170,26 @@ class EntryBatch {
     }
     entry.changedBy = write;
     return { written: true, existed };
+  }
+
+  /** Gives an entry a value; what is returned says why it cannot have it. A time to live ends unless the write has one. */
+  #put(
+    entry: Entry,
+    write: EntryWrite,
+    { size, existed, value }: { size: Size; existed: boolean; value: string },
+  ): EntryWriteResult | undefined {
+    const before = entry.now;
+    const bytes = Buffer.byteLength(write.key) + Buffer.byteLength(value);
+    const by = { entries: before === undefined ? 1 : 0, bytes: bytes - (before?.bytes ?? 0) };
+    if (by.entries > 0 && size.entries >= entriesPerOwnerMax) return { written: false, reason: 'too_many' };
+    // What gets smaller is always taken.
+    if (by.bytes > 0 && size.bytes + by.bytes > this.#bytesMax)
+      return { written: false, reason: 'too_large' };
+    const createdAtMs = existed ? (before?.createdAtMs ?? write.nowMs) : write.nowMs;
+    entry.now = { bytes, expiresAtMs: write.kind === 'set' ? write.expiresAtMs : null, createdAtMs };
+    entry.value = value;
+    this.#grow(write, size, by);
+    return undefined;
   }
 
   /** What there is to store after all of them. */
@@ -201,4 +240,9 @@ class EntryBatch {
       nowMs,
     });
   }
+}
+
+/** A text for a message. The ellipsis says that it was cut: secrets are looked for in what is left of it. */
+function beginningOf(text: string): string {
+  return text.length > 60 ? `${text.slice(0, 60)}…` : text;
 }

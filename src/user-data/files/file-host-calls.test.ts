@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { inStore } from '../../../test/support/stored-contents.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
 import { TestClock } from '../../../test/support/test-clock.ts';
 import { fileHostCalls } from './file-host-calls.ts';
@@ -10,7 +11,7 @@ describe('what code asks of file stores', () => {
   forEachStore((fixture) => {
     function asker() {
       const clock = new TestClock();
-      const store = new StoredFiles({ store: fixture.store, clock, bytesPerOwnerMax: 1024 ** 3 });
+      const store = new StoredFiles({ ...inStore(fixture.store), clock, bytesPerOwnerMax: 1024 ** 3 });
       const urls = new FileUrls({ key: Buffer.alloc(32, 7), publicUrl: () => 'http://m.example', clock });
       const answer = fileHostCalls({ store, clock, urls });
       const hostCall = (

@@ -1,4 +1,6 @@
 import { sql } from 'kysely';
+import type { RemoveOfOwner } from '#identity/retention-pruner.ts';
+import { isNotHeld } from '#identity/retention-store.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { FileChunkTable, FileTable } from '#storage/tables/file-tables.ts';
 
@@ -16,6 +18,7 @@ const columns = [
   'expires_at_ms',
   'created_at_ms',
   'updated_at_ms',
+  'content_in',
 ] as const;
 
 /** Names a file as its owner does. */
@@ -163,12 +166,35 @@ export async function usageOfOwner(
   return { bytes: Number(row.bytes), files, unfinished: files - Number(row.finished) };
 }
 
-/** Files whose rows are to be removed, the longest overdue first. */
-export async function expiredFiles(db: Db, nowMs: number, limit: number): Promise<string[]> {
+/** Takes files of an owner that were last written before a time from their paths. Their rows go next, a little at a time. */
+export const retireFilesBefore: RemoveOfOwner = async (tx, { ownerId, beforeMs, limit }) => {
+  const { numUpdatedRows } = await tx
+    .updateTable('files')
+    .set({ complete: 0, expires_at_ms: beforeMs })
+    .where('id', 'in', (from) =>
+      from
+        .selectFrom('files')
+        .select('id')
+        .where('owner_id', '=', ownerId)
+        .where('complete', '=', 1)
+        .where('updated_at_ms', '<', beforeMs)
+        .limit(limit),
+    )
+    .executeTakeFirst();
+  return Number(numUpdatedRows);
+};
+
+/** Files of one place of content whose rows are to be removed, the longest overdue first; none of a workspace under a legal hold. */
+export async function expiredFiles(
+  db: Db,
+  { place, nowMs, limit }: { place: FileRow['content_in']; nowMs: number; limit: number },
+): Promise<string[]> {
   const rows = await db
     .selectFrom('files')
     .select('id')
     .where('expires_at_ms', '<=', nowMs)
+    .where('content_in', '=', place)
+    .where(isNotHeld)
     .orderBy('expires_at_ms')
     .limit(limit)
     .execute();
@@ -186,7 +212,13 @@ export async function removeExpired(
 ): Promise<{ more: boolean }> {
   const found = await store
     .lockRows(
-      tx.selectFrom('files').select('id').where('id', '=', file.id).where('expires_at_ms', '<=', file.nowMs),
+      tx
+        .selectFrom('files')
+        .select('id')
+        .where('id', '=', file.id)
+        .where('expires_at_ms', '<=', file.nowMs)
+        // The hold may have begun since it was found.
+        .where(isNotHeld),
     )
     .executeTakeFirst();
   if (found === undefined) return { more: false };

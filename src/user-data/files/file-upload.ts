@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto';
+import { must } from '#lib/assert.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Store } from '#storage/store.ts';
+import { type Chunk, chunkBytes, type FileContent, type RowStep } from './file-content.ts';
 import { requireRoom } from './file-quota.ts';
 import {
   completeUpload,
@@ -10,13 +12,10 @@ import {
   type FilePlace,
   type FileRow,
   growUpload,
-  insertChunk,
   insertFile,
   retireFile,
 } from './file-store.ts';
 
-/** Bytes of a chunk, which is a row: little enough to pass through memory, enough that few are needed. */
-export const chunkBytes = 1024 * 1024;
 /** An upload without data for this long is deleted. */
 export const uploadIdleMs = 60 * 60 * 1000;
 /** How long readers that began before a file was replaced or deleted can continue. */
@@ -34,6 +33,7 @@ export interface FileTarget extends FilePlace {
 
 interface UploadOptions {
   store: Store;
+  content: FileContent;
   clock: Clock;
   bytesPerOwnerMax: number;
 }
@@ -53,6 +53,8 @@ export class FileUpload {
   #chunkFilled = 0;
   #storedBytes = 0;
   #chunks = 0;
+  /** The row of the file is there. */
+  #hasRow = false;
   #checkedAtBytes = 0;
   #tail: Promise<unknown> = Promise.resolve();
   #over = false;
@@ -101,7 +103,7 @@ export class FileUpload {
     if (this.#over) return;
     this.#over = true;
     this.#chunk = Buffer.alloc(0);
-    if (this.#chunks === 0) return;
+    if (!this.#hasRow) return;
     const { store, clock } = this.#options;
     await store.transaction((tx) => dropUpload(tx, this.id, clock.now()));
   }
@@ -136,27 +138,46 @@ export class FileUpload {
 
   async #storeChunk(): Promise<void> {
     if (this.#storedBytes - this.#checkedAtBytes >= roomCheckBytes) await this.#checkRoom();
-    const { store, clock } = this.#options;
-    const nowMs = clock.now();
-    const size = this.#storedBytes + chunkBytes;
-    const expiresAtMs = nowMs + uploadIdleMs;
-    await store.transaction(async (tx) => {
-      if (this.#chunks === 0) {
-        await insertFile(tx, { ...this.#row(size, nowMs), complete: 0, expires_at_ms: expiresAtMs });
-      } else if (!(await growUpload(tx, { id: this.id, size, expiresAtMs, nowMs }))) throw uploadGone();
-      await insertChunk(tx, this.#chunkRow(this.#chunk));
-    });
-    this.#storedBytes = size;
+    await this.#options.content.append(this.#chunkOf(this.#chunk), (also) => this.#grow(chunkBytes, also));
+    this.#storedBytes += chunkBytes;
     this.#chunks += 1;
     this.#chunkFilled = 0;
   }
 
+  /** Counts bytes that are about to be stored in the row of the file, which the first of them makes. */
+  async #grow(bytes: number, also: Parameters<RowStep>[0]): Promise<void> {
+    const { store, clock } = this.#options;
+    const nowMs = clock.now();
+    const size = this.#storedBytes + bytes;
+    const expiresAtMs = nowMs + uploadIdleMs;
+    await store.transaction(async (tx) => {
+      if (!this.#hasRow) {
+        await insertFile(tx, { ...this.#row(size, nowMs), complete: 0, expires_at_ms: expiresAtMs });
+      } else if (!(await growUpload(tx, { id: this.id, size, expiresAtMs, nowMs }))) throw uploadGone();
+      await also?.(tx);
+    });
+    this.#hasRow = true;
+  }
+
   async #complete(last: Uint8Array): Promise<FileRow> {
+    const sha256 = this.#hash.digest('hex');
+    let row: FileRow | undefined;
+    await this.#options.content.finish(this.#chunkOf(last), {
+      reserve: (also) => this.#grow(last.length, also),
+      complete: async (also) => {
+        row = await this.#show(this.#storedBytes + last.length, sha256, also);
+      },
+    });
+    return must(row, 'a finished upload is complete');
+  }
+
+  /** Makes the file visible, in the place of the one that was at its path. */
+  async #show(bytes: number, sha256: string, also: Parameters<RowStep>[0]): Promise<FileRow> {
     const { store, clock } = this.#options;
     const nowMs = clock.now();
     const row: FileRow = {
-      ...this.#row(this.#storedBytes + last.length, nowMs),
-      sha256: this.#hash.digest('hex'),
+      ...this.#row(bytes, nowMs),
+      sha256,
       complete: 1,
       expires_at_ms: this.target.expiresAtMs,
     };
@@ -164,12 +185,12 @@ export class FileUpload {
       try {
         await store.transaction(async (tx) => {
           await retireFile(tx, this.target, nowMs + replacedMs);
-          if (this.#chunks === 0) await insertFile(tx, row);
+          if (!this.#hasRow) await insertFile(tx, row);
           else {
             const { id, size, sha256, expires_at_ms: expiresAtMs } = row;
             if (!(await completeUpload(tx, { id, size, sha256, expiresAtMs, nowMs }))) throw uploadGone();
           }
-          if (last.length > 0) await insertChunk(tx, this.#chunkRow(last));
+          await also?.(tx);
         });
         return row;
       } catch (error) {
@@ -199,11 +220,12 @@ export class FileUpload {
       sha256: '',
       created_at_ms: this.#createdAtMs,
       updated_at_ms: nowMs,
+      content_in: this.#options.content.place,
     };
   }
 
-  #chunkRow(bytes: Uint8Array) {
-    return { file_id: this.id, number: this.#chunks, owner_id: this.target.ownerId, bytes };
+  #chunkOf(bytes: Uint8Array): Chunk {
+    return { fileId: this.id, ownerId: this.target.ownerId, number: this.#chunks, bytes };
   }
 }
 

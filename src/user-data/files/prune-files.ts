@@ -2,22 +2,23 @@ import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
 import { PeriodicTask } from '#lib/periodic-task.ts';
 import type { Store } from '#storage/store.ts';
-import { expiredFiles, removeExpired } from './file-store.ts';
+import type { FileContent, FileContents } from './file-content.ts';
+import { expiredFiles } from './file-store.ts';
 
 const intervalMs = 10_000;
 /** Files looked up at once. */
 const batchFiles = 50;
-/** Chunks (of 1 MB) deleted in one transaction: a purge must never hold the store's one writer for long. */
-const batchChunks = 16;
 
-/** Removes unreadable content: expired, replaced, deleted and abandoned files, a little at a time. */
+/** Removes unreadable content: expired, replaced, deleted and abandoned files, a little at a time. A legal hold keeps all of it. */
 export class FilePruner {
   readonly #store: Store;
+  readonly #contents: FileContents;
   readonly #clock: Clock;
   readonly #task: PeriodicTask;
 
-  constructor(options: { store: Store; clock: Clock; logger: Logger }) {
+  constructor(options: { store: Store; contents: FileContents; clock: Clock; logger: Logger }) {
     this.#store = options.store;
+    this.#contents = options.contents;
     this.#clock = options.clock;
     this.#task = new PeriodicTask({
       everyMs: intervalMs,
@@ -33,16 +34,19 @@ export class FilePruner {
 
   /** Removes all that is due; exported for tests, which do not wait for the interval. */
   async prune(): Promise<void> {
+    // The store first: its files are removed while a bucket is away, too.
+    const places = this.#contents.all.toSorted((a, b) => b.place.localeCompare(a.place));
+    for (const content of places) await this.#pruneIn(content);
+  }
+
+  async #pruneIn(content: FileContent): Promise<void> {
     for (;;) {
       const nowMs = this.#clock.now();
-      const ids = await expiredFiles(this.#store.read, nowMs, batchFiles);
+      const { place } = content;
+      const ids = await expiredFiles(this.#store.read, { place, nowMs, limit: batchFiles });
       for (const id of ids) {
-        for (let more = true; more && !this.#task.isStopped; ) {
-          ({ more } = await this.#store.transaction((tx) =>
-            removeExpired(this.#store, tx, { id, nowMs, chunks: batchChunks }),
-          ));
-          await this.#store.reclaimSpace();
-        }
+        for (let more = true; more && !this.#task.isStopped; )
+          ({ more } = await content.removeExpired({ id, nowMs }));
       }
       if (ids.length < batchFiles || this.#task.isStopped) return;
     }

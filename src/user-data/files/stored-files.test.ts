@@ -2,10 +2,11 @@ import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { describe, test } from 'node:test';
 import { silentLogger } from '#lib/logger.ts';
-import { forEachStore, type StoreFixture } from '../../../test/support/stores.ts';
+import { type ContentFixture, forEachContent } from '../../../test/support/file-contents.ts';
 import { TestClock } from '../../../test/support/test-clock.ts';
+import { chunkBytes } from './file-content.ts';
 import type { FileRow } from './file-store.ts';
-import { chunkBytes, type FileTarget, replacedMs, uploadIdleMs } from './file-upload.ts';
+import { type FileTarget, replacedMs, uploadIdleMs } from './file-upload.ts';
 import { FilePruner } from './prune-files.ts';
 import { StoredFiles } from './stored-files.ts';
 
@@ -15,11 +16,11 @@ function target(path: string, other: Partial<FileTarget> = {}): FileTarget {
   return { ownerId: 'o_1', folder: 'files', path, contentType: 'text/plain', expiresAtMs: null, ...other };
 }
 
-function partsOf(fixture: StoreFixture, bytesPerOwnerMax = 1024 * mb) {
+function partsOf(fixture: ContentFixture, bytesPerOwnerMax = 1024 * mb) {
   const clock = new TestClock();
-  const { store } = fixture;
-  const files = new StoredFiles({ store, clock, bytesPerOwnerMax });
-  const pruner = new FilePruner({ store, clock, logger: silentLogger });
+  const { store, contents } = fixture;
+  const files = new StoredFiles({ store, contents, clock, bytesPerOwnerMax });
+  const pruner = new FilePruner({ store, contents, clock, logger: silentLogger });
   return { clock, files, pruner };
 }
 
@@ -35,9 +36,10 @@ async function contentOf(
 }
 
 describe('stored files', () => {
-  forEachStore((fixture) => {
-    const rowCount = async (table: 'files' | 'file_chunks') =>
-      (await fixture.store.read.selectFrom(table).select('owner_id').execute()).length;
+  forEachContent((fixture) => {
+    const rowCount = async () =>
+      (await fixture.store.read.selectFrom('files').select('owner_id').execute()).length;
+    const left = async () => [await rowCount(), await fixture.chunkCount()];
 
     test('come out as they went in, whole and in part, whatever the pieces', async () => {
       const { files } = partsOf(fixture);
@@ -83,7 +85,7 @@ describe('stored files', () => {
       await pruner.prune();
       await assert.rejects(contentOf(files, old), { code: 'not_found' });
       assert.equal((await contentOf(files, now)).length, 2 * mb);
-      assert.deepEqual([await rowCount('files'), await rowCount('file_chunks')], [1, 2]);
+      assert.deepEqual(await left(), [1, 2]);
     });
 
     test('of one path finished at the same time: one of them is there afterwards, and the others are none', async () => {
@@ -110,7 +112,7 @@ describe('stored files', () => {
       assert.equal(await files.find(target('x')), undefined);
       clock.step(1);
       await pruner.prune();
-      assert.deepEqual([await rowCount('files'), await rowCount('file_chunks')], [0, 0]);
+      assert.deepEqual(await left(), [0, 0]);
     });
 
     test('whose upload does not continue are removed after a while, and cannot be finished then', async () => {
@@ -122,11 +124,11 @@ describe('stored files', () => {
       await upload.append(Buffer.alloc(mb));
       clock.step(uploadIdleMs - 1000);
       await pruner.prune();
-      assert.equal(await rowCount('file_chunks'), 2);
+      assert.equal(await fixture.chunkCount(), 2);
       clock.step(1001);
       await assert.rejects(upload.finish(), { code: 'not_found' });
       await pruner.prune();
-      assert.deepEqual([await rowCount('files'), await rowCount('file_chunks')], [0, 0]);
+      assert.deepEqual(await left(), [0, 0]);
     });
 
     test('with an end are gone at it, also before their rows are', async () => {
@@ -142,7 +144,7 @@ describe('stored files', () => {
         [],
       );
       await pruner.prune();
-      assert.deepEqual([await rowCount('files'), await rowCount('file_chunks')], [0, 0]);
+      assert.deepEqual(await left(), [0, 0]);
     });
 
     test('of an owner have a bound, which other owners do not count towards', async () => {

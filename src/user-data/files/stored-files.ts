@@ -1,17 +1,10 @@
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Store } from '#storage/store.ts';
+import { chunkBytes, type FileContents, type StoredContent } from './file-content.ts';
 import { requireRoom } from './file-quota.ts';
-import {
-  type FilePlace,
-  type FileRow,
-  findFile,
-  findFileById,
-  listFiles,
-  readChunk,
-  retireFile,
-} from './file-store.ts';
-import { chunkBytes, type FileTarget, FileUpload, replacedMs } from './file-upload.ts';
+import { type FilePlace, type FileRow, findFile, findFileById, listFiles, retireFile } from './file-store.ts';
+import { type FileTarget, FileUpload, replacedMs } from './file-upload.ts';
 
 /** First and last byte, both inclusive. */
 export interface ByteRange {
@@ -20,28 +13,41 @@ export interface ByteRange {
 }
 
 /**
- * Files in the store: file stores of owners, and bodies and attachments set aside for a while. Content is in rows of
- * 1 MB: any process reaches it, a backup of the store has it, and memory stays flat whatever the size. Promises:
+ * Files in the store: file stores of owners, and bodies and attachments set aside for a while. What is known of a file is a
+ * row; its content is in pieces of 1 MB, rows too or objects of a bucket: any process reaches it, and memory stays flat whatever the size. Promises:
  * - a file is seen whole or not at all, and a new one takes the place of the old one in one moment;
  * - what was acknowledged is on disk;
  * - an expired file cannot be read, though its rows may still be there.
  */
 export class StoredFiles {
   readonly #store: Store;
+  readonly #contents: FileContents;
   readonly #clock: Clock;
   readonly #bytesPerOwnerMax: number;
+  readonly #admit: (ownerId: string) => void;
 
-  constructor(options: { store: Store; clock: Clock; bytesPerOwnerMax: number }) {
+  /** `admit` throws when the owner may store nothing more for another reason. */
+  constructor(options: {
+    store: Store;
+    contents: FileContents;
+    clock: Clock;
+    bytesPerOwnerMax: number;
+    admit?: (ownerId: string) => void;
+  }) {
     this.#store = options.store;
+    this.#contents = options.contents;
     this.#clock = options.clock;
     this.#bytesPerOwnerMax = options.bytesPerOwnerMax;
+    this.#admit = options.admit ?? (() => {});
   }
 
-  /** Throws CallerError `files_full`. */
+  /** Throws CallerError `files_full`, or what `admit` throws. */
   async begin(target: FileTarget): Promise<FileUpload> {
     const bytesPerOwnerMax = this.#bytesPerOwnerMax;
+    this.#admit(target.ownerId);
     await requireRoom(this.#store.read, { ownerId: target.ownerId, bytes: 0, bytesMax: bytesPerOwnerMax });
-    return new FileUpload({ store: this.#store, clock: this.#clock, bytesPerOwnerMax }, target);
+    const content = this.#contents.current;
+    return new FileUpload({ store: this.#store, content, clock: this.#clock, bytesPerOwnerMax }, target);
   }
 
   /** Stores what `content` gives; nothing is kept when it fails. Takes no more of it than can be stored. */
@@ -84,15 +90,18 @@ export class StoredFiles {
     return this.#store.transaction((tx) => retireFile(tx, place, nowMs + replacedMs));
   }
 
-  /** The bytes of a range within the file, a chunk at a time. Throws CallerError `not_found` when it is removed meanwhile. */
-  async *read(file: Pick<FileRow, 'id'>, range: ByteRange): AsyncGenerator<Uint8Array, void, undefined> {
+  /**
+   * The bytes of a range within the file, a chunk at a time. Throws CallerError `not_found` when it is removed meanwhile, and
+   * UnavailableError `files_unavailable` where its content cannot be read.
+   */
+  async *read(file: StoredContent, range: ByteRange): AsyncGenerator<Uint8Array, void, undefined> {
+    const content = this.#contents.of(file.content_in);
     for (let at = range.first; at <= range.last; ) {
       const number = Math.floor(at / chunkBytes);
-      const chunk = await readChunk(this.#store.read, file.id, number);
-      if (chunk === undefined) throw new CallerError('not_found', 'the file was removed while it was read');
+      const bytes = await content.read(file, number);
+      if (bytes === undefined) throw new CallerError('not_found', 'the file was removed while it was read');
       const offset = at - number * chunkBytes;
-      const bytes = chunk.bytes.subarray(offset, range.last + 1 - number * chunkBytes);
-      yield bytes;
+      yield bytes.subarray(offset, range.last + 1 - number * chunkBytes);
       at = (number + 1) * chunkBytes;
     }
   }

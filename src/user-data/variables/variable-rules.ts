@@ -1,14 +1,14 @@
 import { CallerError } from '#lib/errors.ts';
 import { bytesText, countText } from '#lib/units.ts';
 
-export const variableNamePattern = '^[A-Za-z_][A-Za-z0-9_]*$';
+const variableNamePattern = '^[A-Za-z_][A-Za-z0-9_]*$';
 export const variableNameCharactersMax = 256;
-export const variableValueBytesMax = 64 * 1024;
+const variableValueBytesMax = 64 * 1024;
 export const variableDescriptionCharactersMax = 500;
 /** Maximum of variables of one workspace, project or user. */
 export const variablesMax = 1000;
 /** Maximum of all names and values of one set: each process with code of the owner holds a copy for each of its deployments. */
-export const variableSetBytesMax = 256 * 1024;
+const variableSetBytesMax = 256 * 1024;
 /** Maximum of variables in one request. */
 export const variablesPerRequestMax = 100;
 

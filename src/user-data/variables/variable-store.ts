@@ -1,3 +1,5 @@
+import type { RemoveOfOwner } from '#identity/retention-pruner.ts';
+import { isAsInstance } from '#identity/retention-store.ts';
 import { newId } from '#lib/ids.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Tx } from '#storage/store.ts';
@@ -164,9 +166,26 @@ export async function removeVariableAuditBefore(tx: Tx, ms: number, limit: numbe
         .selectFrom('variable_audit')
         .select('id')
         .where('created_at_ms', '<', ms)
+        .where(isAsInstance('audit'))
         .orderBy('created_at_ms')
         .limit(limit),
     )
     .executeTakeFirst();
   return Number(numDeletedRows);
 }
+
+/** Removes entries of an owner from before a time. */
+export const removeVariableAuditOf: RemoveOfOwner = async (tx, { ownerId, beforeMs, limit }) => {
+  const { numDeletedRows } = await tx
+    .deleteFrom('variable_audit')
+    .where('id', 'in', (from) =>
+      from
+        .selectFrom('variable_audit')
+        .select('id')
+        .where('owner_id', '=', ownerId)
+        .where('created_at_ms', '<', beforeMs)
+        .limit(limit),
+    )
+    .executeTakeFirst();
+  return Number(numDeletedRows);
+};

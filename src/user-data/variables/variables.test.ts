@@ -5,7 +5,7 @@ import { Vault } from '#vault/vault.ts';
 import { allTexts } from '../../../test/support/sealed-store.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
 import { TestClock } from '../../../test/support/test-clock.ts';
-import { VariableAuditPruner } from './variable-audit-pruner.ts';
+import { variableAuditPruner } from './variable-audit-pruner.ts';
 import { variablesMax } from './variable-rules.ts';
 import { selectVariableAudit, variablesStamp } from './variable-store.ts';
 import { noVariables, type VariableChange, Variables } from './variables.ts';
@@ -117,7 +117,7 @@ forEachStore((fixture) => {
       ['A', 'updated', '{"secret":true,"changed":["value","secret"]}'],
       ['A', 'created', '{"secret":false}'],
     ]);
-    const pruner = new VariableAuditPruner({ store, clock, logger: silentLogger, daysKept: 10 });
+    const pruner = variableAuditPruner({ store, clock, logger: silentLogger, daysKept: 10 });
     clock.step(10 * 86_400_000 - 1);
     await pruner.prune();
     assert.equal((await audit()).length, 2);

@@ -10,6 +10,8 @@ const buildTimeoutMs = 120_000;
 const saidMax = 4_000;
 
 export interface PagesProject {
+  /** A folder with built pages, which the npm package has. */
+  builtFolder?: string;
   /** Root of the project: has `dashboard/`, `sdk/src/`, `examples/` and `package-lock.json`. */
   root: string;
   /** Where built pages are kept, the first that can be written to. */
@@ -17,14 +19,15 @@ export interface PagesProject {
 }
 
 /**
- * The folder with the pages of the dashboard as its sources are now: built before, or built now in a process of its own.
+ * The folder with the pages of the dashboard as its sources are now: those of the npm package, built before, or built now in a process of its own.
  * Nothing is downloaded. Processes that build at the same time do the same work, and the first that is ready wins. Throws
  * an Error with the output of the build.
  */
 export async function buildPages(
-  { root, cacheFolders }: PagesProject,
+  { root, cacheFolders, builtFolder }: PagesProject,
   signal: AbortSignal,
 ): Promise<{ folder: string; built: boolean }> {
+  if (builtFolder !== undefined) return { folder: builtFolder, built: false };
   const name = await nameOfPages(root);
   const found = cacheFolders.map((folder) => join(folder, name)).find((folder) => existsSync(folder));
   if (found !== undefined) return { folder: found, built: false };

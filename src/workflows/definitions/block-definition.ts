@@ -1,5 +1,5 @@
 /** Blocks with steps in them, and blocks that are one step each. */
-export const structuredKinds = ['if', 'switch', 'parallel', 'map'] as const;
+const structuredKinds = ['if', 'switch', 'parallel', 'map'] as const;
 export const blockKinds = [...structuredKinds, 'filter', 'delay', 'end', 'call'] as const;
 export type BlockKind = (typeof blockKinds)[number];
 
@@ -27,6 +27,8 @@ export interface BlockDefinition {
   onError: OnError;
   /** Items of a map whose steps run at the same time. */
   concurrency: number;
+  /** Longest that the steps in it may take together, in seconds; absent: any time. */
+  timeoutSeconds?: number;
   /** The position after the block and everything in it. */
   end: number;
 }
@@ -37,7 +39,7 @@ interface MayBeBlock {
 }
 
 /** The position of what follows a step in its own sequence. */
-export function positionAfter(steps: readonly MayBeBlock[], position: number): number {
+function positionAfter(steps: readonly MayBeBlock[], position: number): number {
   return steps[position]?.block?.end ?? position + 1;
 }
 

@@ -255,6 +255,9 @@ function addSteps(flat: FlatStep[], steps: readonly StepInput[], at: string): { 
       error,
       onError: input.on_error ?? 'fail',
       concurrency: input.concurrency ?? concurrencyDefault,
+      ...(input.timeout_seconds === undefined || !isStructured(kind)
+        ? {}
+        : { timeoutSeconds: input.timeout_seconds }),
       end: flat.length,
     };
   }

@@ -1,20 +1,27 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ComponentShape } from '#components/component-shape.ts';
 import type { ConfiguredProps } from '#components/validate-props.ts';
+import { must } from '#lib/assert.ts';
 import { newId } from '#lib/ids.ts';
-import type { ComponentOwner, ComponentResolver } from '#registry/resolve-component.ts';
+import { type ComponentOwner, type ComponentResolver, registryOwner } from '#registry/resolve-component.ts';
 import type { DeploymentContext } from '#sources/deployment.ts';
 import { isLost, isSecretProp, openValues, sealedNames, sealValues } from '#sources/sealed-props.ts';
 import { keepMaskedSecrets, maskedSecret } from '#sources/source-props.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
 import { atParameter, type Place } from './at-parameter.ts';
 import { blockComponent, blockProps, type FlatStep, flattenSteps } from './block-input.ts';
+import { ExpressionChecker } from './check-expressions.ts';
+import { checkOptions } from './check-options.ts';
+import { ownFields } from './check-references.ts';
 import { refuseMasked, StepConfigurer, type StepSubject } from './configure-step.ts';
 import { sealedStep } from './load-step.ts';
 import { resolveStep } from './resolve-step.ts';
 import type { StepInput } from './step-input.ts';
 import type { StepDefinition, WorkflowDefinition } from './workflow-definition.ts';
 import type { DeploymentAccount } from './workflow-store.ts';
+
+/** Components that are built at the same time for one definition; the builder has a share for each owner. */
+const resolvedAtOnce = 4;
 
 /** What steps become, and the accounts that they use. */
 export interface BuiltSteps {
@@ -27,6 +34,9 @@ export interface FormerSteps {
   definition: WorkflowDefinition;
   accounts: readonly DeploymentAccount[];
 }
+
+/** How a step names what it runs. */
+type NamedComponent = Pick<StepInput, 'code' | 'component'>;
 
 /** A step whose code is there. */
 interface Draft extends FlatStep {
@@ -63,8 +73,11 @@ export class StepBuilder {
     owner: ComponentOwner & { workflowId: string },
     former?: FormerSteps,
   ): Promise<BuiltSteps> {
+    const flat = flattenSteps(inputs);
+    const components = await this.#components(flat, owner);
     const drafts: Draft[] = [];
-    for (const flat of flattenSteps(inputs)) drafts.push(await this.#draft(flat, owner, former));
+    for (const [index, one] of flat.entries())
+      drafts.push(await this.#draft(one, must(components[index], 'the component of a step'), owner, former));
     // An account of another owner may stay only in the use that its owner saw, and any step decides what
     // the others get.
     const isSame =
@@ -81,26 +94,68 @@ export class StepBuilder {
     };
     const used = new Map<string, DeploymentAccount>();
     const steps: StepDefinition[] = [];
+    const expressions = new ExpressionChecker();
+    for (const { block, input, at } of drafts)
+      if (block !== undefined) await expressions.checkFields(ownFields(input), at);
     for (const draft of drafts) {
       const place = placeOf(draft);
-      const configured = await atParameter(place, () => this.#configure(draft, owner, accounts));
+      const configured = await atParameter(place, () =>
+        this.#configure(draft, { owner, accounts, expressions }),
+      );
       steps.push(configured.step);
       for (const account of configured.accounts) used.set(account.account_id, account);
     }
     return { steps, accounts: [...used.values()] };
   }
 
-  async #draft(flat: FlatStep, owner: ComponentOwner, former: FormerSteps | undefined): Promise<Draft> {
-    const { at, input, block } = flat;
-    const { namespace, code } = input;
-    const field = code === undefined ? `${at}.component` : `${at}.code`;
-    const component = await atParameter({ parameter: field, namespace }, () =>
-      resolveStep(
-        this.#resolver,
-        block === undefined ? input : { component: blockComponent(block.kind) },
-        owner,
-      ),
-    );
+  /**
+   * The component of each step. A component that several steps have is looked up once: to find what ships with the service, its files are
+   * read. Throws the error of the first step that has one.
+   */
+  async #components(steps: readonly FlatStep[], owner: ComponentOwner): Promise<ComponentTable[]> {
+    const distinct = new Map<string, { input: NamedComponent; first: FlatStep }>();
+    const keys = steps.map((step) => {
+      const input: NamedComponent =
+        step.block === undefined ? step.input : { component: blockComponent(step.block.kind) };
+      const key = JSON.stringify([input.code ?? null, input.component ?? null]);
+      if (!distinct.has(key)) distinct.set(key, { input, first: step });
+      return key;
+    });
+    const found = new Map<string, ComponentTable>();
+    const failures: { key: string; error: unknown }[] = [];
+    const waiting = [...distinct].values();
+    const resolveNext = async (): Promise<void> => {
+      for (const [key, { input, first }] of waiting) {
+        if (failures.length > 0) return;
+        const { at, input: step } = first;
+        const field = step.code === undefined ? `${at}.component` : `${at}.code`;
+        try {
+          found.set(
+            key,
+            await atParameter({ parameter: field, namespace: step.namespace }, () =>
+              resolveStep(this.#resolver, input, owner),
+            ),
+          );
+        } catch (error) {
+          failures.push({ key, error });
+        }
+      }
+    };
+    await Promise.all(Array.from({ length: resolvedAtOnce }, resolveNext));
+    const order = [...distinct.keys()];
+    const [failure] = failures.sort((one, other) => order.indexOf(one.key) - order.indexOf(other.key));
+    if (failure !== undefined) throw failure.error;
+    return keys.map((key) => must(found.get(key), 'a component that was resolved'));
+  }
+
+  async #draft(
+    flat: FlatStep,
+    component: ComponentTable,
+    owner: ComponentOwner,
+    former: FormerSteps | undefined,
+  ): Promise<Draft> {
+    const { input, block } = flat;
+    const { namespace } = input;
     const step = former?.definition.steps.find((one) => one.namespace === namespace);
     const shape = JSON.parse(component.shape) as ComponentShape;
     const draft = { ...flat, component, shape, id: step?.id ?? newId('c') };
@@ -132,8 +187,15 @@ export class StepBuilder {
 
   async #configure(
     draft: Draft,
-    owner: ComponentOwner & { workflowId: string },
-    accounts: { owners: readonly string[]; refused: readonly DeploymentAccount[] },
+    {
+      owner,
+      accounts,
+      expressions,
+    }: {
+      owner: ComponentOwner & { workflowId: string };
+      accounts: { owners: readonly string[]; refused: readonly DeploymentAccount[] };
+      expressions: ExpressionChecker;
+    },
   ): Promise<{ step: StepDefinition; accounts: DeploymentAccount[] }> {
     const { component, values, input } = draft;
     const subject: StepSubject = {
@@ -148,7 +210,10 @@ export class StepBuilder {
         dynamicProps: null,
         disabled: input.disabled === true,
         ...(draft.block === undefined ? {} : { block: draft.block }),
-        ...(input.timeout_seconds === undefined ? {} : { timeoutSeconds: input.timeout_seconds }),
+        // That of a block with steps in it is the block's.
+        ...(input.timeout_seconds === undefined || draft.block?.timeoutSeconds !== undefined
+          ? {}
+          : { timeoutSeconds: input.timeout_seconds }),
         ...(input.retries === undefined ? {} : { retries: input.retries }),
       },
       component,
@@ -161,6 +226,8 @@ export class StepBuilder {
     };
     const configured = await this.#configurer.configure(subject);
     const { definitions, dynamicProps } = configured;
+    if (draft.block === undefined) await expressions.checkProps(definitions, configured.values);
+    if (component.owner_id === registryOwner) checkOptions(draft.shape.configurableProps, configured.values);
     const secret = new Set([...definitions.filter(isSecretProp).map(({ name }) => name), ...draft.sealed]);
     const kept = await sealValues(
       this.#context.sealer,

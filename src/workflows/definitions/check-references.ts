@@ -1,3 +1,4 @@
+import { namedSteps } from '#flow-control/named-steps.ts';
 import { invalidAt } from './at-parameter.ts';
 import { stepListsOf } from './block-input.ts';
 import type { StepInput } from './step-input.ts';
@@ -38,8 +39,8 @@ function checkList(steps: readonly StepInput[], at: string, scope: Scope): void 
   }
 }
 
-/** What is evaluated before the steps in a block run. */
-function ownFields(step: StepInput): object {
+/** The fields of a step without those of the steps in it: what is evaluated before these run. */
+export function ownFields(step: StepInput): object {
   const { steps: _steps, error_steps: _onError, branches, code: _code, note: _note, ...own } = step;
   if (branches === undefined) return own;
   return { ...own, branches: branches.map(({ steps: _inner, ...branch }) => branch) };
@@ -52,15 +53,11 @@ function checkTexts(value: unknown, at: string, scope: Scope): void {
     checkTexts(item, Array.isArray(value) ? `${at}[${key}]` : `${at}.${key}`, scope);
 }
 
-const expressionPattern = /\{\{([\s\S]*?)\}\}/g;
-const stepPattern = /(?<![\w$.])steps(?:\?\.|\.|\[\s*['"`])\s*([A-Za-z_]\w*)/g;
-
 function checkText(text: string, at: string, { names, seen }: Scope): void {
-  for (const [, expression = ''] of text.matchAll(expressionPattern))
-    for (const [, name = ''] of expression.matchAll(stepPattern))
-      if (names.has(name) && !seen.has(name))
-        throw invalidAt(
-          at,
-          `the expression names steps.${name}, which cannot have run before: it comes later, is in another branch, or is in a block that has ended`,
-        );
+  for (const name of namedSteps(text))
+    if (names.has(name) && !seen.has(name))
+      throw invalidAt(
+        at,
+        `the expression names steps.${name}, which cannot have run before: it comes later, is in another branch, or is in a block that has ended`,
+      );
 }

@@ -22,12 +22,12 @@ forEachStore((fixture) => {
   function tools(
     parts: DeployerFixture,
     links: Partial<WorkflowLinks> = {},
-    building: () => Promise<void> = async () => {},
+    building: (id: string) => Promise<void> = async () => {},
   ) {
     const told: string[] = [];
     const changes: WorkflowChange[] = [];
     const find = async (id: string): Promise<ComponentTable> => {
-      await building();
+      await building(id);
       return fixture.store.read
         .selectFrom('components')
         .selectAll()
@@ -47,6 +47,8 @@ forEachStore((fixture) => {
         removed: async () => void told.push('removed'),
         listen: async (_tx, { sourceId }) => void told.push(`listen ${sourceId}`),
         unlisten: async (_tx, { sourceId }) => void told.push(`unlisten ${sourceId}`),
+        listenToFailures: async () => void told.push('listen to failures'),
+        unlistenToFailures: async () => void told.push('unlisten to failures'),
         ...links,
       },
       context: parts.context,
@@ -112,6 +114,79 @@ forEachStore((fixture) => {
     await working.create(input, me);
     const made = { ...none, workflows: 1, deployments: 1, triggers: 2, timers: 1, emitters: 2, sources: 1 };
     assert.deepEqual(await rowCounts(), made, 'the same is made where nothing refuses it');
+  });
+
+  test('a component of many steps is looked up once, and the first step that has none is named', async () => {
+    using parts = new DeployerFixture(fixture.store);
+    const component = await parts.component();
+    let lookedUp = 0;
+    const { deployer } = tools(parts, {}, async () => {
+      lookedUp += 1;
+    });
+    const steps = Array.from({ length: 500 }, (_, n) => ({ namespace: `s${n}`, component: component.id }));
+    await deployer.create({ steps }, me);
+    assert.equal(lookedUp, 1);
+    const unknown = [3, 1].map((n) => ({ namespace: `u${n}`, component: `sc_unknown${n}` }));
+    const { deployer: failing } = tools(parts, {}, async (id) => {
+      // The second one fails first.
+      if (id === 'sc_unknown3') await new Promise(setImmediate);
+      throw new CallerError('not_found', `no ${id}`);
+    });
+    await assert.rejects(failing.create({ steps: unknown }, me), {
+      message: /^steps\[0\]\.component: no sc_unknown3$/,
+    });
+  });
+
+  test('one deployment changes what a workflow does and whether it is active, with its timers', async () => {
+    using parts = new DeployerFixture(fixture.store);
+    const { deployer } = tools(parts);
+    const triggers = [{ type: 'timer' as const, props: { interval_seconds: 60 } }];
+    const { id } = await deployer.create({ triggers, settings: { auto_deploy: true } }, me);
+    const after = async () => [
+      (await findWorkflow(fixture.store.read, id))?.state,
+      (await rowCounts()).timers,
+      (await rowCounts()).deployments,
+    ];
+    assert.deepEqual(await after(), ['active', 1, 1]);
+    await deployer.deploy(id, { settings: { timeout_seconds: 5 }, active: false }, me);
+    assert.deepEqual(await after(), ['inactive', 0, 2]);
+    await deployer.deploy(id, { settings: { timeout_seconds: 6 } }, me);
+    assert.deepEqual(await after(), ['inactive', 0, 3]);
+    await deployer.deploy(id, { active: true }, me);
+    assert.deepEqual(await after(), ['active', 1, 4]);
+  });
+
+  test('an expression that does not compile is refused in a new definition, and one that is stored stays', async () => {
+    using parts = new DeployerFixture(fixture.store);
+    const component = await parts.component({
+      configurableProps: [{ name: 'mood', type: 'string', optional: true, options: ['good'] }],
+    });
+    const { deployer } = tools(parts);
+    await assert.rejects(deployer.create({ steps: stepOf(component, { mood: '{{ a b }}' }) }, me), {
+      code: 'invalid_prop',
+      message: /^steps\[0\]\.props\.mood: the expression .* \(line 1, column 6\): Unexpected identifier 'b'$/,
+      details: { parameter: 'steps[0].props.mood', namespace: 'one', line: 1, column: 6 },
+    });
+    const { id, deployment_id } = await deployer.create({ steps: stepOf(component, { mood: 'other' }) }, me);
+    const { definition } = await fixture.store.read
+      .selectFrom('deployments')
+      .select('definition')
+      .where('id', '=', deployment_id)
+      .executeTakeFirstOrThrow();
+    await fixture.store.transaction((tx) =>
+      tx
+        .updateTable('deployments')
+        .set({ definition: definition.replace('other', '{{ a b }}') })
+        .where('id', '=', deployment_id)
+        .execute(),
+    );
+    await deployer.deploy(id, { settings: { auto_retry: true } }, me);
+    await fixture.store.transaction((tx) =>
+      tx.updateTable('components').set({ owner_id: 'registry' }).where('id', '=', component.id).execute(),
+    );
+    await assert.rejects(deployer.create({ steps: stepOf(component, { mood: 'other' }) }, me), {
+      message: 'steps[0].props.mood: found "other", expected one of "good"',
+    });
   });
 
   test('a store that accepts no writes answers 503 and keeps the deployment that was there', async () => {
@@ -419,6 +494,7 @@ function runRow(id: string, workflowId: string, deploymentId: string): RunTable 
     failures: 0,
     error: null,
     reason: null,
+    flow_warning: null,
     created_at_ms: systemClock.now(),
     started_at_ms: null,
     ended_at_ms: null,

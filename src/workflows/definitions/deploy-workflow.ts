@@ -1,3 +1,5 @@
+import { isDeepStrictEqual } from 'node:util';
+import { refuseDeleted } from '#identity/deletion-store.ts';
 import { notFound } from '#identity/permissions.ts';
 import { lockProject, projectOfWorkspace } from '#identity/project-store.ts';
 import { must } from '#lib/assert.ts';
@@ -5,17 +7,17 @@ import type { Clock } from '#lib/clock.ts';
 import { CallerError, toError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Logger } from '#lib/logger.ts';
+import type { QuotaGuard } from '#metering/quota-guard.ts';
 import type { ComponentOwner, ComponentResolver } from '#registry/resolve-component.ts';
 import type { Runner } from '#runner/runner.ts';
 import { deleteTimersOf, insertTimers } from '#schedule/timer-store.ts';
-import type { SourceDeployer } from '#sources/deploy-source.ts';
+import type { SourceDeployer, SourceRemoval } from '#sources/deploy-source.ts';
 import type { DeploymentContext } from '#sources/deployment.ts';
 import { findSource } from '#sources/source-store.ts';
-import type { Store } from '#storage/store.ts';
+import type { Store, Tx } from '#storage/store.ts';
 import type { TriggerTable, WorkflowTable } from '#storage/tables/workflow-tables.ts';
 import { atParameter, invalidAt } from './at-parameter.ts';
 import { type FormerSteps, StepBuilder } from './build-steps.ts';
-import { appliedFlowControl, checkFlowControl } from './flow-control.ts';
 import { holdForeignSources, planTriggers, type TriggerPlan } from './plan-triggers.ts';
 import type { StepInput } from './step-input.ts';
 import { layOverTemplate } from './template.ts';
@@ -23,6 +25,7 @@ import { findTemplate } from './template-store.ts';
 import { checkTriggers } from './trigger-definition.ts';
 import { triggersOf } from './trigger-store.ts';
 import type { StepDefinition, WorkflowDefinition } from './workflow-definition.ts';
+import { workflowFlowControl } from './workflow-flow-control.ts';
 import { checkSteps, type DefinitionInput, settingsOf } from './workflow-input.ts';
 import {
   type DeploymentAccount,
@@ -74,6 +77,13 @@ interface WorkflowDeployerOptions {
   onChange: (change: WorkflowChange) => void;
   /** A job was queued. */
   onJobs: () => void;
+  /** Absent: owners may have any number of active workflows. */
+  quotas?: Pick<QuotaGuard, 'requireRoom'>;
+}
+
+/** Written in the transaction that writes the workflow, so that there is never one without the other. */
+export interface WrittenWith {
+  alongside?: (tx: Tx, workflow: WorkflowTable) => Promise<void>;
 }
 
 const nameDefault = 'Untitled workflow';
@@ -91,7 +101,11 @@ export class WorkflowDeployer {
     this.#steps = new StepBuilder({ db: options.store.read, ...options });
   }
 
-  async create(creation: WorkflowCreation, owner: ComponentOwner): Promise<WorkflowTable> {
+  async create(
+    creation: WorkflowCreation,
+    owner: ComponentOwner,
+    { alongside }: WrittenWith = {},
+  ): Promise<WorkflowTable> {
     const { store, clock, links } = this.#options;
     const input = await this.#withTemplate(creation);
     const projectId =
@@ -128,18 +142,21 @@ export class WorkflowDeployer {
     });
     await this.#withSources(plan, owner, () =>
       store.transaction(async (tx) => {
+        await refuseDeleted(tx, owner.ownerId);
+        await this.#requireRoom(tx, undefined, workflow);
         await holdForeignSources(store, tx, plan, owner);
         // It may have been deleted while the steps were built.
         if (projectId !== null) {
           await lockProject(tx, store, projectId);
           await projectOfWorkspace(tx, projectId, owner.ownerId);
         }
-        return writeWorkflow({ store, links }, tx, {
+        await writeWorkflow({ store, links }, tx, {
           workflow,
           deployment,
           accounts: built.accounts,
           triggers: plan.rows,
         });
+        await alongside?.(tx, workflow);
       }),
     );
     this.#changed(workflow, plan.rows);
@@ -152,12 +169,13 @@ export class WorkflowDeployer {
 
   /**
    * A new version: what is not given stays as it is. Runs under way end with the one they began with. `follows`: the
-   * deployment that it is made from; `conflict` when it is no longer the current one.
+   * deployment that it is made from; `conflict` when it is no longer the current one. `active`: absent, it stays as it is.
    */
   async deploy(
     id: string,
-    { follows, ...input }: DefinitionInput & { follows?: string },
+    { follows, active, ...input }: DefinitionInput & { follows?: string; active?: boolean },
     owner: ComponentOwner,
+    { alongside }: WrittenWith = {},
   ): Promise<WorkflowTable> {
     const { store, clock, links } = this.#options;
     const workflow = await this.#mustFind(id);
@@ -182,7 +200,7 @@ export class WorkflowDeployer {
     const changed: WorkflowTable = {
       ...workflow,
       name: input.settings?.name ?? workflow.name,
-      state: input.settings?.auto_deploy === true ? 'active' : workflow.state,
+      state: stateAfter(workflow.state, active ?? (input.settings?.auto_deploy === true ? true : undefined)),
       deployment_id: newId('d'),
       flow_control: flowControlOf(definition, plan.rows),
       updated_at_ms: nowMs,
@@ -194,14 +212,25 @@ export class WorkflowDeployer {
         if (present === undefined) throw notFound('workflow', id);
         if (present.deployment_id !== workflow.deployment_id || present.state !== workflow.state)
           throw changedMeanwhile(id);
+        await this.#requireRoom(tx, workflow.state, changed);
         const number = await nextDeploymentNumber(tx, id);
         const deployment = deploymentRow(changed, definition, {
           number,
           templateId: null,
           userId: owner.userId,
         });
-        const after = { workflow: changed, deployment, accounts: built.accounts, triggers: plan.rows };
-        await writeDeployment({ store, links }, tx, { workflow, triggers: before }, after);
+        const written = { workflow: changed, deployment, accounts: built.accounts, triggers: plan.rows };
+        const hasSameSteps = isDeepStrictEqual(
+          [built.steps, built.accounts],
+          [former.definition.steps, former.accounts],
+        );
+        await writeDeployment(
+          { store, links },
+          tx,
+          { workflow, triggers: before },
+          { ...written, hasSameSteps },
+        );
+        await alongside?.(tx, changed);
       }),
     );
     this.#changed(changed, [...before, ...plan.rows]);
@@ -242,6 +271,7 @@ export class WorkflowDeployer {
       if (workflow === undefined) throw notFound('workflow', id);
       const state = change.active === undefined ? workflow.state : change.active ? 'active' : 'inactive';
       const name = change.name ?? workflow.name;
+      await this.#requireRoom(tx, workflow.state, { ...workflow, state });
       await updateWorkflow(tx, id, { state, name, updated_at_ms: nowMs });
       const rows = await triggersOf(tx, id);
       if (state !== workflow.state) {
@@ -257,9 +287,16 @@ export class WorkflowDeployer {
 
   /**
    * Sources that came with it go first, with their `deactivate`: one that fails is answered with `hook_failed`, and the
-   * workflow stays. What its runs left is removed by a job.
+   * workflow stays. What its runs left is removed by a job. `alongside` is done in the transaction that removes it; where it throws, the
+   * workflow stays.
    */
-  async remove(id: string, options: { ignoreHookErrors: boolean }): Promise<void> {
+  async remove(
+    id: string,
+    {
+      alongside,
+      ...options
+    }: SourceRemoval & { alongside?: (tx: Tx, workflow: WorkflowTable) => Promise<void> },
+  ): Promise<void> {
     const { store, clock, links, sources } = this.#options;
     const workflow = await this.#mustFind(id);
     const triggers = await triggersOf(store.read, id);
@@ -268,12 +305,24 @@ export class WorkflowDeployer {
       await sources.remove(trigger.id, options);
     }
     await store.transaction(async (tx) => {
-      if ((await lockWorkflow(store, tx, id)) === undefined) throw notFound('workflow', id);
+      const locked = await lockWorkflow(store, tx, id);
+      if (locked === undefined) throw notFound('workflow', id);
+      await alongside?.(tx, locked);
       await eraseWorkflow({ store, links }, tx, workflow, clock.now());
     });
     this.#changed(workflow, triggers, { removed: true });
     this.#options.onJobs();
     this.#options.logger.info({ workflow: id, owner: workflow.owner_id }, 'workflow.removed');
+  }
+
+  /** Where the workflow becomes active, its owner may have one more. */
+  async #requireRoom(
+    tx: Tx,
+    before: WorkflowTable['state'] | undefined,
+    { state, owner_id }: Pick<WorkflowTable, 'state' | 'owner_id'>,
+  ): Promise<void> {
+    if (state === 'active' && before !== 'active')
+      await this.#options.quotas?.requireRoom(tx, 'workflows', owner_id);
   }
 
   async #withTemplate(creation: WorkflowCreation): Promise<DefinitionInput> {
@@ -372,6 +421,11 @@ export class WorkflowDeployer {
   }
 }
 
+function stateAfter(before: WorkflowTable['state'], active: boolean | undefined): WorkflowTable['state'] {
+  if (active === undefined) return before;
+  return active ? 'active' : 'inactive';
+}
+
 /** Checked against what else the workflow is; as its row has it. */
 function flowControlOf(
   { steps, settings }: WorkflowDefinition,
@@ -380,8 +434,7 @@ function flowControlOf(
   const { flowControl = null, concurrency, throttle } = settings;
   if (flowControl === null) return null;
   const repliesOf = triggers.flatMap(({ id, custom_response }) => (custom_response === 1 ? [id] : []));
-  checkFlowControl(flowControl, { steps, concurrency, throttle, repliesOf });
-  return appliedFlowControl(flowControl, steps);
+  return workflowFlowControl(flowControl, { steps, concurrency, throttle, repliesOf });
 }
 
 function changedMeanwhile(id: string): CallerError {

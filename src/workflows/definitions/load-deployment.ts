@@ -179,8 +179,8 @@ export class Deployments {
   }
 
   /**
-   * Another process may have changed an account, a variable or the name since. A deployment that was never compared is loaded again once: what it
-   * depends on is known only when it is loaded, and may have changed in between.
+   * Another process may have changed an account, a variable or the name since. A deployment that was never compared is loaded once more:
+   * what it depends on is known only after loading, and may have changed meanwhile.
    */
   #check(deploymentId: string, held: Held, nowMs: number): Promise<LoadedDeployment> {
     const { deployment: before, stamp: known } = held;

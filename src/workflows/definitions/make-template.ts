@@ -68,8 +68,9 @@ export class TemplateMaker {
     const definition = JSON.parse(deployment.definition) as WorkflowDefinition;
     const inputs: (StepInput | undefined)[] = [];
     for (const step of definition.steps) {
+      const timeoutSeconds = step.block?.timeoutSeconds ?? step.timeoutSeconds;
       const rest = {
-        ...(step.timeoutSeconds === undefined ? {} : { timeout_seconds: step.timeoutSeconds }),
+        ...(timeoutSeconds === undefined ? {} : { timeout_seconds: timeoutSeconds }),
         ...(step.retries === undefined ? {} : { retries: step.retries }),
         ...(step.note === undefined ? {} : { note: step.note }),
       };
@@ -229,9 +230,10 @@ const secretHeader = /^(proxy-)?authorization$|cookie|key|secret|token|pass|cred
 /** `headers` is a list of `{ name (or key), value }`, or an object. */
 function withoutSecretHeaders(headers: unknown): unknown {
   if (Array.isArray(headers))
-    return headers.filter(
-      (header) => !isRecord(header) || !secretHeader.test(String(header.name ?? header.key)),
-    );
+    return headers.filter((header) => {
+      const name = isRecord(header) ? (header.name ?? header.key ?? '') : '';
+      return typeof name === 'string' && !secretHeader.test(name);
+    });
   if (!isRecord(headers)) return headers;
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !secretHeader.test(name)));
 }

@@ -72,6 +72,8 @@ export async function planTriggers(
         : layTriggerOver(triggerAsInput(former), input);
     const definition = readTrigger(whole, index);
     const at = `triggers[${index}].props`;
+    if (definition.kind === 'on_failure' && plan.rows.some(({ kind }) => kind === 'on_failure'))
+      throw invalidAt(`triggers[${index}].type`, 'a workflow has one trigger of type on_failure at most');
     requireWorkspaceForOAuth(definition, subject.owner, at);
     const row = await rowOf(options, definition, former, index, subject);
     if (definition.kind === 'source')
@@ -93,7 +95,7 @@ function requireWorkspaceForOAuth(definition: TriggerDefinition, owner: Componen
   );
 }
 
-/** For each input the trigger that it is about, if that is there. */
+/** For each input the existing trigger that it changes, if any. */
 function matchTriggers(
   inputs: readonly TriggerInput[],
   before: readonly TriggerTable[],
@@ -121,6 +123,7 @@ const idPrefixes: Readonly<Record<Exclude<TriggerKind, 'source'>, string>> = {
   http: 'hi',
   timer: 'ti',
   email: 'ei',
+  on_failure: 'fi',
 };
 const keyPrefixes: Readonly<Partial<Record<TriggerKind, string>>> = { http: 'eo', email: 'em' };
 
@@ -245,8 +248,8 @@ function requireForeignSource(
 }
 
 /**
- * The same of both ends in the transaction that makes the sources triggers, because a membership may have ended since. None of
- * the caller's ends before the transaction does.
+ * Checks both rights again inside the transaction that makes the sources triggers: a membership may have ended since. The
+ * caller's memberships are locked until it ends.
  */
 export async function holdForeignSources(
   store: Dialect,

@@ -13,6 +13,10 @@ export function emailDomain(setting: string, publicUrl: string): string {
   return new URL(publicUrl).hostname.replace(/^\[|\]$/g, '');
 }
 
+/** Why no mail comes to email triggers where none is taken. */
+export const noMailReason =
+  'no mail can arrive: the service takes none until the setting MILLRACE_SMTP_PORT opens a port for it';
+
 /** The recipient of a mail, as its sender wrote it. */
 export interface MailRecipient {
   /** The key of the trigger, in lower case. */

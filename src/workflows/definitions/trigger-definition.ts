@@ -11,6 +11,7 @@ export type TriggerDefinition =
   | { kind: 'http'; customResponse: boolean /** Absent: as it was, or none. */; auth?: HttpAuth }
   | { kind: 'timer'; schedule: Schedule }
   | { kind: 'email' }
+  | { kind: 'on_failure' }
   | { kind: 'source'; sourceId: string }
   /** A source that is created with the workflow. */
   | { kind: 'source'; component: string; configuredProps: ConfiguredProps; name?: string }
@@ -48,6 +49,9 @@ export function readTrigger(trigger: TriggerInput, index: number): TriggerDefini
     case 'email':
       refuseUnknownFields(props, [], `${at}.props`);
       return { kind: 'email' };
+    case 'on_failure':
+      refuseUnknownFields(props, [], `${at}.props`);
+      return { kind: 'on_failure' };
     case 'source':
       return readSource(props, `${at}.props`);
     default:
@@ -55,7 +59,7 @@ export function readTrigger(trigger: TriggerInput, index: number): TriggerDefini
   }
 }
 
-export const timerFields = [
+const timerFields = [
   'interval_seconds',
   'intervalSeconds',
   'cron',

@@ -25,6 +25,7 @@ export function triggerAsInput(trigger: TriggerTable): TriggerInput {
             : { cron: trigger.cron, timezone: trigger.timezone },
       };
     case 'email':
+    case 'on_failure':
       return { type, props: {} };
     case 'source':
       return { type, props: { source_id: trigger.id } };

@@ -2,7 +2,7 @@ import { appIdOf } from '#accounts/apps/app-id.ts';
 import type { ComponentShape, PropDefinition } from '#components/component-shape.ts';
 import { findComponents } from '#components/component-store.ts';
 import type { ConfiguredProps } from '#components/validate-props.ts';
-import { newHealth } from '#health/health.ts';
+import { type Health, newHealth } from '#health/health.ts';
 import { healthOf } from '#health/health-store.ts';
 import { epochSeconds } from '#lib/clock.ts';
 import { type DeploymentContext, loadSourceDefinitions } from '#sources/deployment.ts';
@@ -15,6 +15,7 @@ import type { SourceTable } from '#storage/tables/source-tables.ts';
 import type { DeploymentTable, TriggerTable, WorkflowTable } from '#storage/tables/workflow-tables.ts';
 import { type BlockDefinition, positionsIn, type StepRange } from './block-definition.ts';
 import { blockFields } from './block-input.ts';
+import { callWarnings } from './called-workflows.ts';
 import { definitionsOfStep, sealedStep } from './load-step.ts';
 import { triggerAuthType } from './trigger-auth.ts';
 import { triggersOfMany } from './trigger-store.ts';
@@ -26,6 +27,8 @@ import { findDeployments } from './workflow-store.ts';
 export interface WorkflowViewContext extends Pick<DeploymentContext, 'endpointUrl'> {
   /** The address of an email trigger's key. */
   emailAddress(key: string): string;
+  /** Why no mail can come to email triggers; null: it can. */
+  noMail: string | null;
   /** Epoch ms. */
   now(): number;
 }
@@ -50,19 +53,31 @@ export async function viewWorkflows(
     (await viewDeployments(db, [...deployments.values()])).map((view) => [view.id, view]),
   );
   const triggerViews = await viewTriggers(db, [...triggers.values()].flat(), context);
-  return workflows.map((workflow) => {
+  const warnings = await callWarnings(
+    db,
+    workflows.map(({ owner_id, deployment_id }) => ({
+      ownerId: owner_id,
+      steps: views.get(deployment_id)?.steps ?? [],
+    })),
+  );
+  return workflows.map((workflow, index) => {
     const deployment = views.get(workflow.deployment_id);
     return {
       id: workflow.id,
       name: workflow.name,
       active: workflow.state === 'active',
-      health: health.get(workflow.id) ?? newHealth('workflow'),
+      health: withWarning(
+        health.get(workflow.id) ?? newHealth('workflow'),
+        triggers.get(workflow.id),
+        context,
+      ),
       steps: deployment?.steps ?? [],
       triggers: (triggers.get(workflow.id) ?? []).flatMap((trigger) => {
         const view = triggerViews.get(trigger);
         return view === undefined ? [] : [view];
       }),
       settings: deployment?.settings ?? null,
+      warnings: warnings[index] ?? [],
       owner_id: workflow.owner_id,
       project_id: workflow.project_id,
       deployment_id: workflow.deployment_id,
@@ -70,6 +85,17 @@ export async function viewWorkflows(
       updated_at: epochSeconds(workflow.updated_at_ms),
     };
   });
+}
+
+/** The health of a workflow whose mails cannot come says so where it has no other reason. */
+function withWarning(
+  health: Health,
+  triggers: readonly TriggerTable[] = [],
+  { noMail }: Pick<WorkflowViewContext, 'noMail'>,
+): Health {
+  const hasMail = triggers.some(({ kind }) => kind === 'email');
+  const isUnexplained = health.reason === null || health.state === 'untested';
+  return hasMail && noMail !== null && isUnexplained ? { ...health, reason: noMail } : health;
 }
 
 /** Versions of workflows, with their steps. */
@@ -89,7 +115,7 @@ export async function viewDeployments(db: Db, deployments: readonly DeploymentTa
       steps: (definition?.steps ?? []).map((step, _position, steps) => ({
         ...viewStep(step, components.get(step.componentId), row.owner_id),
         block: step.block === undefined ? null : viewBlock(step, step.block, steps),
-        timeout_seconds: step.timeoutSeconds ?? null,
+        timeout_seconds: step.block?.timeoutSeconds ?? step.timeoutSeconds ?? null,
         retries: step.retries ?? null,
       })),
       settings: definition === undefined ? null : viewSettings(definition.settings),
@@ -232,7 +258,14 @@ function viewOwnTrigger(trigger: TriggerTable, context: WorkflowViewContext) {
     };
   }
   if (trigger.kind === 'email')
-    return { type: 'email' as const, id, email_address: context.emailAddress(key ?? ''), ...times };
+    return {
+      type: 'email' as const,
+      id,
+      email_address: context.emailAddress(key ?? ''),
+      warning: context.noMail,
+      ...times,
+    };
+  if (trigger.kind === 'on_failure') return { type: 'on_failure' as const, id, ...times };
   return {
     type: 'timer' as const,
     id,

@@ -1,5 +1,5 @@
+import type { FlowControl } from '#flow-control/flow-control.ts';
 import type { BlockDefinition } from './block-definition.ts';
-import type { FlowControl } from './flow-control.ts';
 
 /** What one deployment of a workflow does, as it is kept in `deployments.definition`. Never changed once written. */
 export interface WorkflowDefinition {
@@ -36,7 +36,7 @@ export interface StepDefinition {
   retries?: StepRetries;
 }
 
-/** A failed step is tried again `times` times: after `seconds`, and twice as late each time. */
+/** A failed step, or a failed block with all that is in it, is tried again `times` times: after `seconds`, and twice as late each time. */
 export interface StepRetries {
   times: number;
   seconds: number;

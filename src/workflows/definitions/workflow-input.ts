@@ -1,9 +1,10 @@
 import { isRecord } from '#components/validate-props.ts';
+import type { FlowControl } from '#flow-control/flow-control.ts';
 import type { TriggerKind } from '#storage/tables/workflow-tables.ts';
 import { invalidAt, quoted, refuseNul, refuseUnknownFields } from './at-parameter.ts';
+import { type BlockKind, isStructured } from './block-definition.ts';
 import { blockDepthMax, blockFieldNames, blockKindOf, checkBlock, stepListsOf } from './block-input.ts';
 import { checkReferences } from './check-references.ts';
-import type { FlowControl } from './flow-control.ts';
 import { exportedField, foreignRuntime } from './foreign-steps.ts';
 import type { StepInput } from './step-input.ts';
 import { defaultWorkflowSettings, type WorkflowSettings } from './workflow-definition.ts';
@@ -87,7 +88,7 @@ function checkList(steps: readonly StepInput[], list: StepList): void {
         'steps',
         `a workflow has at most ${stepsMax} steps, blocks and the steps in them included`,
       );
-    checkTries(step, at);
+    checkTries(step, at, kind);
     if (kind === undefined) {
       checkCodeOf(step, at, fromTemplate);
       continue;
@@ -147,9 +148,14 @@ function checkTypes({ code, component, props, disabled, note }: StepInput, at: s
   refuseNul(note, `${at}.note`);
 }
 
+const stepSecondsMax = 750;
+/** Steps in a block may wait: a year, as a delay. */
+const blockSecondsMax = 365 * 24 * 3600;
+
 /** Ranges of the time limit and the retries of one step. */
-function checkTries({ timeout_seconds: timeout, retries }: StepInput, at: string): void {
-  if (timeout !== undefined) requireWhole(timeout, `${at}.timeout_seconds`, 1, 750);
+function checkTries({ timeout_seconds: timeout, retries }: StepInput, at: string, kind?: BlockKind): void {
+  const timeoutMax = kind !== undefined && isStructured(kind) ? blockSecondsMax : stepSecondsMax;
+  if (timeout !== undefined) requireWhole(timeout, `${at}.timeout_seconds`, 1, timeoutMax);
   if (retries === undefined) return;
   if (typeof retries !== 'object' || retries === null)
     throw invalidAt(`${at}.retries`, `expected { times, seconds }, found ${quoted(retries)}`);

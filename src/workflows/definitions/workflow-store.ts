@@ -54,6 +54,20 @@ export async function goneWorkflows(db: Db, ids: ReadonlySet<string>): Promise<S
   return ids.difference(new Set(rows.map(({ id }) => id)));
 }
 
+/** Owner and state of those of `ids` that exist. */
+export async function findWorkflowStates(
+  db: Db,
+  ids: ReadonlySet<string>,
+): Promise<Map<string, Pick<WorkflowTable, 'owner_id' | 'state'>>> {
+  if (ids.size === 0) return new Map();
+  const rows = await db
+    .selectFrom('workflows')
+    .select(['id', 'owner_id', 'state'])
+    .where('id', 'in', [...ids])
+    .execute();
+  return new Map(rows.map(({ id, ...row }) => [id, row]));
+}
+
 /** The workflow, locked until the end of the transaction. */
 export async function lockWorkflow(store: Dialect, tx: Tx, id: string): Promise<WorkflowTable | undefined> {
   const query = tx.selectFrom('workflows').select(workflowColumns).where('id', '=', id);
@@ -262,6 +276,24 @@ export async function deleteDeploymentsOf(tx: Tx, workflowId: string): Promise<v
     )
     .execute();
   await tx.deleteFrom('deployments').where('workflow_id', '=', workflowId).execute();
+}
+
+/** Has all workflows of an owner take no events any longer; runs under way continue. */
+export async function deactivateWorkflowsOf(tx: Tx, ownerId: string, nowMs: number): Promise<void> {
+  await tx
+    .updateTable('workflows')
+    .set({ state: 'inactive', updated_at_ms: nowMs })
+    .where('owner_id', '=', ownerId)
+    .where('state', '=', 'active')
+    .execute();
+}
+
+/** Removes the lists of components of these deployments. */
+export async function deleteComponentListsOf(tx: Tx, deploymentIds: readonly string[]): Promise<void> {
+  await tx
+    .deleteFrom('deployment_components')
+    .where('deployment_id', 'in', [...deploymentIds])
+    .execute();
 }
 
 /** What steps kept in `$.service.db`: under their ids, which deployments share. */

@@ -1,5 +1,6 @@
 import { removeEmitter } from '#events/delete-events.ts';
 import { insertEmitter } from '#events/event-store.ts';
+import { deleteFlowOf } from '#flow-control/flow-queue-store.ts';
 import { forgetOutcomes } from '#health/outcome-store.ts';
 import { arrivalLane } from '#jobs/held-jobs.ts';
 import { deleteLane, insertJobs, jobRow } from '#jobs/job-store.ts';
@@ -7,7 +8,6 @@ import { newTimeOrderedId } from '#lib/ids.ts';
 import { deleteTicksOf, deleteTimers, deleteTimersOf, insertTimers } from '#schedule/timer-store.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import type { DeploymentTable, TriggerTable, WorkflowTable } from '#storage/tables/workflow-tables.ts';
-import { deleteFlowOf } from '#workflows/flow-control/flow-queue-store.ts';
 import { hasSameSchedule, timerOfTrigger } from './trigger-definition.ts';
 import { deleteTriggersOf, replaceTriggers } from './trigger-store.ts';
 import type { WorkflowDefinition } from './workflow-definition.ts';
@@ -26,6 +26,9 @@ export interface WorkflowLinks {
   /** The source is a trigger of the workflow from now on. */
   listen(tx: Tx, link: { workflow: LinkedWorkflow; sourceId: string }): Promise<void>;
   unlisten(tx: Tx, link: { workflow: LinkedWorkflow; sourceId: string }): Promise<void>;
+  /** Failed runs of the other workflows of its owner trigger the workflow from now on, or no longer do. */
+  listenToFailures(tx: Tx, workflow: LinkedWorkflow): Promise<void>;
+  unlistenToFailures(tx: Tx, workflow: LinkedWorkflow): Promise<void>;
 }
 
 export interface LinkedWorkflow {
@@ -62,6 +65,7 @@ export async function writeWorkflow(
   if (workflow.state === 'active') await insertTimers(tx, timersOf(triggers, nowMs));
   await links.added(tx, linked);
   for (const sourceId of sourcesOf(triggers)) await links.listen(tx, { workflow: linked, sourceId });
+  if (hearsFailures(triggers)) await links.listenToFailures(tx, linked);
 }
 
 /** Another version of a workflow that is locked, with what changes with it. */
@@ -69,21 +73,25 @@ export async function writeDeployment(
   { store, links }: WorkflowWriteOptions,
   tx: Tx,
   before: Pick<WrittenWorkflow, 'workflow' | 'triggers'>,
-  after: WrittenWorkflow,
+  after: WrittenWorkflow & { hasSameSteps: boolean },
 ): Promise<void> {
   const { id, name, state, deployment_id, flow_control, updated_at_ms } = after.workflow;
   await insertDeployment(store, tx, after.deployment, after.accounts);
   await updateWorkflow(tx, id, { name, state, deployment_id, flow_control, updated_at_ms });
-  // How runs of the version before ended says nothing about this one.
-  await forgetOutcomes(tx, id);
+  // How runs of other steps ended says nothing about these.
+  if (!after.hasSameSteps) await forgetOutcomes(tx, id);
   await replaceTriggers(store, tx, id, after.triggers);
   const ticking = before.workflow.state === 'active' ? before.triggers : [];
   if (state === 'active') await changeTimers(tx, ticking, after.triggers, updated_at_ms);
+  else await deleteTimersOf(tx, id);
   const workflow = linkOf(after.workflow);
   const heard = new Set(sourcesOf(before.triggers));
   const toHear = new Set(sourcesOf(after.triggers));
   for (const sourceId of heard.difference(toHear)) await links.unlisten(tx, { workflow, sourceId });
   for (const sourceId of toHear.difference(heard)) await links.listen(tx, { workflow, sourceId });
+  const [heardFailures, hears] = [hearsFailures(before.triggers), hearsFailures(after.triggers)];
+  if (heardFailures && !hears) await links.unlistenToFailures(tx, workflow);
+  if (hears && !heardFailures) await links.listenToFailures(tx, workflow);
 }
 
 /**
@@ -149,6 +157,10 @@ export function timersOf(triggers: readonly TriggerTable[], nowMs: number) {
 
 function sourcesOf(triggers: readonly TriggerTable[]): string[] {
   return triggers.filter(({ kind }) => kind === 'source').map(({ id }) => id);
+}
+
+function hearsFailures(triggers: readonly TriggerTable[]): boolean {
+  return triggers.some(({ kind }) => kind === 'on_failure');
 }
 
 /** A timer with an unchanged schedule keeps its due times. */

@@ -1,15 +1,8 @@
+import { batchEvent, type MergedRuns } from '#flow-control/flow-target.ts';
 import { deleteJobsOf } from '#jobs/run-job-store.ts';
 import type { Tx } from '#storage/store.ts';
 import type { FlowRunTable } from '#storage/tables/flow-tables.ts';
 import { deleteRuns } from '#workflows/runs/forget-run-store.ts';
-
-export interface MergedRuns {
-  /** The run that has the events of all; undefined: all of them were ended by users. */
-  leaderId: string | undefined;
-  /** The runs whose events are in it, its own included. */
-  mergedIds: string[];
-  bytes: number;
-}
 
 /**
  * Makes one run of several that have not begun: the first gets `{ events: […], batch: { count, key } }` as its event, in the order of
@@ -32,8 +25,10 @@ export async function mergeRuns(
   const merged = ids.flatMap((id) => byId.get(id) ?? []);
   const [leader, ...others] = merged;
   if (leader === undefined) return { leaderId: undefined, mergedIds: [], bytes: 0 };
-  const batch = JSON.stringify({ count: merged.length, key });
-  const event = `{"events":[${merged.map((run) => run.event).join(',')}],"batch":${batch}}`;
+  const event = batchEvent(
+    merged.map((run) => run.event),
+    key,
+  );
   const no_store = merged.some((run) => run.no_store === 1) ? 1 : 0;
   await tx.updateTable('runs').set({ event, no_store }).where('id', '=', leader.id).execute();
   if (others.length > 0) {

@@ -1,4 +1,6 @@
 import { createHash } from 'node:crypto';
+import { parseFlowControl } from '#flow-control/flow-control.ts';
+import { expressionsOf, keysFrom, plainValues } from '#flow-control/read-keys.ts';
 import { type ArrivedJob, arrivedJobs, setArrivedPayload } from '#jobs/held-job-store.ts';
 import { arrivalLane } from '#jobs/held-jobs.ts';
 import { CallerError, toError, UnavailableError } from '#lib/errors.ts';
@@ -7,12 +9,10 @@ import type { Runner } from '#runner/runner.ts';
 import { wasTakenDown } from '#runner/runner-outcomes.ts';
 import type { Store } from '#storage/store.ts';
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
-import { parseFlowControl } from '#workflows/definitions/flow-control.ts';
 import type { LoadedDeployment } from '#workflows/definitions/loaded-deployment.ts';
 import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
 import { LiveRun, type RunSurroundings } from '#workflows/runs/live-run.ts';
 import { findRun } from '#workflows/runs/run-store.ts';
-import { expressionsOf, keysFrom, plainValues } from './read-keys.ts';
 
 /** Runs whose keys are read from the store at a time, and evaluated at the same time, for each workflow. */
 const batchMax = 50;

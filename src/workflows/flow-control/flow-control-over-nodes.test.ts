@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { AppliedFlowControl } from '#flow-control/flow-control.ts';
 import type { Store } from '#storage/store.ts';
-import type { AppliedFlowControl } from '#workflows/definitions/flow-control.ts';
 import { finished, RunFixture, type SeenCall } from '../../../test/support/run-fixture.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
 import { TestClock } from '../../../test/support/test-clock.ts';
@@ -42,9 +42,18 @@ forEachStore((stores) => {
   const burst = 200;
 
   /** Two nodes on PostgreSQL; the embedded store has one. */
-  async function startNodes(flowControl: AppliedFlowControl, witness: Witness) {
+  async function startNodes(
+    flowControl: AppliedFlowControl,
+    witness: Witness,
+    /** Runs wait for it. */
+    gate: Promise<void> = Promise.resolve(),
+  ) {
     const clock = new TestClock();
-    const options = { steps: { a: witness.step }, flowControl, clock };
+    const options = {
+      steps: { a: (call: SeenCall) => gate.then(() => witness.step(call)) },
+      flowControl,
+      clock,
+    };
     const first = await RunFixture.start(stores.store, options);
     const nodes = [first];
     const others: Store[] = [];
@@ -90,13 +99,13 @@ forEachStore((stores) => {
     stores.store.read
       .selectFrom('flow_queues')
       .selectAll()
-      .where('workflow_id', '=', 'p_1')
+      .where('subject_id', '=', 'p_1')
       .executeTakeFirstOrThrow();
   const rowsLeft = async () => {
     const tables = ['flow_runs', 'flow_groups'] as const;
     let count = 0;
     for (const table of tables)
-      count += (await stores.store.read.selectFrom(table).select('workflow_id').execute()).length;
+      count += (await stores.store.read.selectFrom(table).select('subject_id').execute()).length;
     return count;
   };
 
@@ -172,6 +181,27 @@ forEachStore((stores) => {
     const { replaced } = await queue();
     assert.equal(await countOf('not_triggered', 'cancelled'), replaced);
     assert.ok((await countOf('succeeded')) >= customers.length);
+  });
+
+  test('of a burst that waits, runs of a higher priority begin first on whichever node', async () => {
+    const count = 50;
+    const witness = new Witness();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const flowControl = { concurrency: { limit: 1 }, priority: '{{event.urgency}}' };
+    await using all = await startNodes(flowControl, witness, promise);
+    await all.send([{ n: -1, customer: 'a' }]);
+    await waitFor(async () => (await queue()).started === 1);
+    await all.send(
+      Array.from({ length: count }, (_, n) => ({ n, customer: 'a', urgency: n % 10 === 0 ? 600 : 0 })),
+    );
+    const waiting = () =>
+      stores.store.read.selectFrom('flow_runs').select('run_id').where('state', '=', 'waiting').execute();
+    await waitFor(async () => (await waiting()).length === count);
+    resolve();
+    await waitFor(() => witness.calls.length === count + 1);
+    const urgencies = witness.calls.slice(1).map((call) => eventOf(call).urgency);
+    assert.ok(urgencies.slice(0, count / 10).every((urgency) => urgency === 600));
+    assert.equal(witness.most.get('a'), 1);
   });
 
   test('of a burst that is debounced, one run of each key begins; all others are recorded', async () => {
@@ -256,10 +286,10 @@ forEachStore((stores) => {
     const startedBoth = async () => {
       const rows = await stores.store.read
         .selectFrom('flow_queues')
-        .select(['workflow_id', 'started'])
-        .where('workflow_id', 'like', 'p_%')
+        .select(['subject_id', 'started'])
+        .where('subject_id', 'like', 'p_%')
         .execute();
-      return new Map(rows.map((row) => [row.workflow_id, row.started]));
+      return new Map(rows.map((row) => [row.subject_id, row.started]));
     };
     const pokeBoth = (ms: number) => {
       all.pass(ms);

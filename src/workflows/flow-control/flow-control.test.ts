@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { AppliedFlowControl } from '#workflows/definitions/flow-control.ts';
+import type { AppliedFlowControl } from '#flow-control/flow-control.ts';
 import { finished, RunFixture, type SeenCall, type StepScript } from '../../../test/support/run-fixture.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
@@ -62,7 +62,7 @@ forEachStore((stores) => {
     stores.store.read
       .selectFrom('flow_queues')
       .selectAll()
-      .where('workflow_id', '=', 'p_1')
+      .where('subject_id', '=', 'p_1')
       .executeTakeFirst();
 
   test('concurrency by key lets so many runs of each key be under way, and all of them begin in the end', async () => {

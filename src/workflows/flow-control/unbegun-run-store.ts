@@ -1,12 +1,12 @@
+import { sql } from 'kysely';
+import type { UnbegunEnd } from '#flow-control/flow-target.ts';
 import { deleteJobsOf } from '#jobs/run-job-store.ts';
 import type { Tx } from '#storage/store.ts';
 import { forgetRuns } from '#workflows/runs/forget-run-store.ts';
 
-/** A run that is not to begin, and why. */
-export interface UnbegunEnd {
-  runId: string;
-  reason: string;
-}
+/** True for a row of `flow_runs` whose run has not ended. */
+export const isUnfinishedRun = sql<boolean>`exists (select 1 from runs
+  where runs.id = flow_runs.run_id and runs.ended_at_ms is null)`;
 
 /** Keeps runs as ones that never began, each with its reason; those of which nothing may be kept are removed. */
 export async function keepUnbegun(tx: Tx, ends: readonly UnbegunEnd[], nowMs: number): Promise<void> {

@@ -1,126 +1,104 @@
-import type { EventRouter } from '#events/emit-event.ts';
-import type { EventBus } from '#events/event-bus.ts';
-import type { OutcomeRecorder } from '#health/outcome-store.ts';
 import { must } from '#lib/assert.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
-import type { Logger } from '#lib/logger.ts';
-import { countText } from '#lib/units.ts';
-import { usageOf } from '#metering/invocation-usage.ts';
 import type { HttpReply, StepFlow } from '#runner/call-outcome.ts';
-import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
-import type { RunSendTable, RunState, RunStepTable, WaitKind } from '#storage/tables/workflow-tables.ts';
+import type { RunStepTable } from '#storage/tables/workflow-tables.ts';
 import { isStructured, positionsIn } from '#workflows/definitions/block-definition.ts';
 import type { LoadedDeployment, LoadedStep } from '#workflows/definitions/loaded-deployment.ts';
 import type { LiveRun } from './live-run.ts';
-import { sendJobs } from './queue-sends.ts';
-import { type RecordResult, type RunRecord, recordRuns } from './record-run.ts';
-import type { RunResumption, Stop } from './run.ts';
-import { emissionsOf, errorJson } from './run-events.ts';
-import { retryWaitMs, withAttempt } from './run-retries.ts';
-import { SequenceRunner, type StepEnd } from './run-sequence.ts';
 import {
-  payloadError,
-  type StepError,
-  type StepPlace,
-  type StepResult,
-  type StepRunner,
-} from './run-step.ts';
-import { lastTryOf } from './run-store.ts';
-import { findWait } from './run-wait-store.ts';
+  LiveRunRecords,
+  type LiveRunRecordsOptions,
+  RunLostError,
+  type RunObservers,
+} from './live-run-records.ts';
+import { type EndedStep, isTerminal, type RunResumption, type Stop } from './run.ts';
+import {
+  type AttemptEnd,
+  type ExpiredBlock,
+  type FailedAttempt,
+  SequenceRunner,
+  type StepEnd,
+  type StepTurns,
+  timeError,
+} from './run-blocks.ts';
+import { quotaUsedUp, tooMuch } from './run-limits.ts';
+import type { RunRecord } from './run-record.ts';
+import { ownRetryWaitMs, retryWaitMs, withAttempt } from './run-retries.ts';
+import type { StepError, StepPlace, StepResult, StepRunner } from './run-step.ts';
+import { lastTryOf } from './run-step-store.ts';
+import { findRun } from './run-store.ts';
+import { isAnswered, isUnanswered, StepWaits, stopped, type Wait } from './step-waits.ts';
 import type { Strand, StrandWait } from './strand.ts';
-
-/** Callbacks of the engine. */
-export interface RunObservers {
-  /** A run of this workflow has ended: there may be more than are kept. */
-  ended(workflowId: string): void;
-  /** A run waits until then, epoch ms; it may be over at once. */
-  parked(untilMs: number): void;
-}
 
 /** A step that is to run next. `isCaught`: a block around it says what follows when it fails. */
 type NextStep = StepPlace & { isCaught: boolean };
 
 /** How a try of a step ended; `waits`: its strand continues at that time (epoch ms), or when the wait is answered. */
-type TryEnd = StepEnd | { kind: 'waits'; untilMs: number };
-
-type RecordPart = Omit<RunRecord, 'run' | 'job' | 'unpersisted'>;
-type HeldRecord = Extract<RecordResult, { held: true }>;
-
-/** Another node holds the run, or it was cancelled: what is under way here is dropped. */
-export class RunLostError extends Error {
-  override name = 'RunLostError';
-}
-
+type TryEnd = StepEnd | Wait;
 /**
- * The engine: from the recorded steps of a run to its next one. The only place, beside `end-run.ts` and `resume-by-link.ts`,
+ * The engine runs the next step of a run, starting from its recorded steps. After a crash a run comes here by the job of the dead node, which
+ * `jobs/worker-pool.ts` queues again and `run-workflow.ts` takes. This is the only place, beside `end-run.ts` and `resume-by-link.ts`,
  * where a run changes its state; the states are drawn in run-states.md.
  */
 export class RunEngine {
   readonly #store: Store;
-  readonly #bus: EventBus;
   readonly #clock: Clock;
-  readonly #logger: Logger;
   readonly #steps: StepRunner;
   readonly #deployments: { get(deploymentId: string): Promise<LoadedDeployment> };
-  readonly #write: BatchWrite<RunRecord, RecordResult>;
-  readonly #observers: RunObservers;
+  readonly #records: LiveRunRecords;
+  readonly #waits: StepWaits;
   readonly #mayRun: (ownerId: string) => boolean;
   readonly #onReply: (runId: string, reply: HttpReply) => void;
+  readonly #callWaits: RunObservers['callWaits'];
   readonly #sequences: SequenceRunner;
 
-  constructor(options: {
-    store: Store;
-    bus: EventBus;
-    router: EventRouter;
-    outcomes: OutcomeRecorder;
-    hasOthers: () => boolean;
-    clock: Clock;
-    logger: Logger;
-    node: string;
-    steps: StepRunner;
-    deployments: { get(deploymentId: string): Promise<LoadedDeployment> };
-    observers: RunObservers;
-    /** False when the owner has used up a quota that is enforced. */
-    mayRun: (ownerId: string) => boolean;
-    /** The reply for the caller that waits for it. */
-    onReply: (runId: string, reply: HttpReply) => void;
-  }) {
+  constructor(
+    options: LiveRunRecordsOptions & {
+      steps: StepRunner;
+      deployments: { get(deploymentId: string): Promise<LoadedDeployment> };
+      /** False when the owner has used up a quota that is enforced. */
+      mayRun: (ownerId: string) => boolean;
+    },
+  ) {
     this.#store = options.store;
-    this.#bus = options.bus;
     this.#clock = options.clock;
-    this.#logger = options.logger;
     this.#steps = options.steps;
     this.#deployments = options.deployments;
-    this.#write = recordRuns(options);
-    this.#observers = options.observers;
+    this.#records = new LiveRunRecords(options);
+    this.#waits = new StepWaits({ store: options.store, clock: options.clock, records: this.#records });
     this.#mayRun = options.mayRun;
     this.#onReply = options.onReply;
-    this.#sequences = new SequenceRunner({
+    this.#callWaits = options.observers.callWaits;
+    const turns: StepTurns = {
       run: (live, at, wait) => this.#runStep(live, at, wait),
-      fail: (live, position, error) => this.#fail(live, { position, error }),
-    });
+      failAttempt: (live, at) => inStrand(live, at.strand, () => this.#failAttempt(live, at)),
+      expire: (live, at) => inStrand(live, at.strand, () => this.#expire(live, at)),
+      fail: (live, position, error) => this.#records.fail(live, { position, error }),
+    };
+    this.#sequences = new SequenceRunner(turns, () => options.clock.now());
   }
 
   /** From the first step that is not recorded to the end, or to a wait. Throws `RunLostError`, `UnavailableError`. */
   async advance(live: LiveRun): Promise<Stop> {
     const { main } = live;
     if (!this.#mayRun(live.run.owner_id) && main.waited === null)
-      return this.#fail(live, { position: 0, error: quotaUsedUp });
-    if (isAnswered(main)) {
+      return this.#records.fail(live, { position: 0, error: quotaUsedUp });
+    // A wait without an answer is passed over here: the time of its block may be over, which is checked when the walk reaches it.
+    if (isAnswered(main) && !isUnanswered(main.waited)) {
       const { position } = main.waited;
       const end = await this.#afterSuspension(live, main, main.waited, isLast(live, main, position));
       if (end.kind === 'stopped') return end.stop;
-      live.record(end.row);
+      if (end.kind === 'done') live.record(end.row);
     }
     const whole = { from: 0, to: live.deployment.steps.length };
     const end = await this.#sequences.run(live, main, whole, false);
-    if (end.kind !== 'stopped') return this.#end(live, { state: 'succeeded' });
-    return end.stop === 'branches' ? this.#parkBranches(live) : end.stop;
+    if (end.kind !== 'stopped') return this.#records.end(live, { state: 'succeeded' });
+    return end.stop === 'branches' ? this.#waits.parkBranches(live) : end.stop;
   }
 
-  /** As `StepTurns` has it. */
+  /** Implements `StepTurns.run`. */
   async #runStep(
     live: LiveRun,
     at: NextStep,
@@ -136,7 +114,10 @@ export class RunEngine {
       end = { kind: 'waits', untilMs: wait.untilMs };
     }
     while (end.kind === 'waits') {
-      if (!(await this.#waitHere(live, strand, end.untilMs))) return { kind: 'stopped', stop: 'branches' };
+      if (!(await this.#waits.waitHere(live, strand, end.untilMs)))
+        return { kind: 'stopped', stop: 'branches' };
+      const deadline = strand.waited !== null && isUnanswered(strand.waited) && strand.deadline?.expired;
+      if (deadline) return { kind: 'expired', deadline };
       end = await live.waits.during(() =>
         strand.waited?.kind === 'delay' && !isAnswered(strand)
           ? this.#afterDelay(live, at)
@@ -149,63 +130,28 @@ export class RunEngine {
   /** One try of a step, and what follows from it. */
   async #tryStep(live: LiveRun, at: NextStep): Promise<TryEnd> {
     const { strand, step, position } = at;
-    if (isAnswered(strand) && strand.waited.position === position)
-      return this.#afterSuspension(live, strand, strand.waited, false);
+    const answered = isAnswered(strand) && strand.waited.position === position;
+    const deadline = strand.deadline?.expired;
+    if (deadline !== undefined && !(answered && !isUnanswered(strand.waited)))
+      return { kind: 'expired', deadline };
+    if (answered) return this.#afterSuspension(live, strand, strand.waited, false);
+    const called = strand.calledAt(position);
+    if (called !== undefined) {
+      const run = await findRun(this.#store.read, called.runId);
+      if (run !== undefined && !isTerminal(run)) return this.#waitForCalled(live, at, called);
+    }
     const refused = tooMuch(live) ?? (await this.#renewCredentials(live));
     if (refused !== undefined)
-      return { kind: 'stopped', stop: await this.#fail(live, { position, error: refused }) };
+      return { kind: 'stopped', stop: await this.#records.fail(live, { position, error: refused }) };
     const result = await this.#steps.run(live, at, {
-      signal: live.abort.signal,
+      signal: strand.deadline?.signal ?? live.abort.signal,
       onRespond: (reply) => this.#onReply(live.run.id, reply),
     });
     if (live.isEnded) throw new RunLostError('the run was ended');
     return this.#apply(live, { ...at, step, result });
   }
 
-  /** True when the wait of a strand is over; false when the run is parked. */
-  async #waitHere(live: LiveRun, strand: Strand, untilMs: number): Promise<boolean> {
-    let until = untilMs;
-    while (until > this.#clock.now()) {
-      if ((await live.waits.until(until)) === 'park') return false;
-      // It may have been answered meanwhile.
-      const answered = await this.#readWait(live, strand);
-      if (answered === undefined) return false;
-      until = answered;
-    }
-    return true;
-  }
-
-  /** What the store says of a wait; its time (epoch ms), undefined when it is gone. */
-  async #readWait(live: LiveRun, strand: Strand): Promise<number | undefined> {
-    const { waited, iteration } = strand;
-    if (waited === null) return undefined;
-    const key = { run_id: live.run.id, position: waited.position, iteration };
-    const row = await findWait(this.#store.read, key);
-    if (row === undefined) return undefined;
-    const resumption = row.resumption === null ? {} : (JSON.parse(row.resumption) as RunResumption);
-    strand.waited = { ...waited, resumption, untilMs: row.until_ms };
-    return row.until_ms;
-  }
-
-  /** Nothing else of the run is under way here: it waits until the first of its strands continues. */
-  async #parkBranches(live: LiveRun): Promise<Stop> {
-    const { untilMs } = await this.#record(live, live.main, {
-      usage: this.#usageOf(live),
-      next: {
-        kind: 'wait',
-        waitKind: 'branches',
-        untilMs: this.#clock.now(),
-        position: 0,
-        failures: 0,
-        resumption: null,
-      },
-    });
-    if (live.response !== undefined) this.#onReply(live.run.id, live.response);
-    this.#observers.parked(untilMs ?? this.#clock.now());
-    return 'parked';
-  }
-
-  /** Runs before a step whose tokens ended while the steps before it ran. An error: new ones cannot be had. */
+  /** Loads the deployment again if its tokens expired during the run. Returns an error if there are no new ones. */
   async #renewCredentials(live: LiveRun): Promise<StepError | undefined> {
     const { id, freshUntilMs } = live.deployment;
     if (freshUntilMs === null || freshUntilMs > this.#clock.now()) return undefined;
@@ -222,8 +168,18 @@ export class RunEngine {
   async #apply(live: LiveRun, done: NextStep & { result: StepResult }): Promise<TryEnd> {
     const { strand, step, position, result } = done;
     const { flow } = result;
-    const row = this.#stepRow(live, done);
+    const row = this.#records.rowOf(live, done);
+    const deadline = strand.deadline?.expired;
+    if (result.isCutOff === true && deadline !== undefined) {
+      await this.#goOn(live, strand, { step: row });
+      return { kind: 'expired', deadline };
+    }
     if (result.status === 'failed') return this.#applyFailure(live, done, row);
+    if (result.waitsFor !== undefined) {
+      const called = { ...result.waitsFor, sinceMs: result.startedAtMs };
+      const summary = JSON.stringify({ $summary: `Waits for run ${called.runId}` });
+      return this.#waitForCalled(live, done, called, { ...row, state: 'waiting', exports: summary });
+    }
     if (flow?.kind === 'rerun') {
       const before =
         strand.waited?.kind === 'rerun' && strand.waited.position === position
@@ -233,11 +189,11 @@ export class RunEngine {
       if (runs <= flow.maxRetries) {
         const run = { runs: runs + 1, context: JSON.parse(live.deployment.redact(flow.context)) as unknown };
         const waits = { kind: 'rerun', ms: flow.ms, position, resumption: { run } } as const;
-        return this.#wait(live, strand, { ...row, state: 'waiting' }, result, waits);
+        return this.#waits.begin(live, strand, { ...row, state: 'waiting' }, result, waits);
       }
     }
     if (flow?.kind === 'suspend')
-      return this.#wait(live, strand, { ...row, state: 'waiting' }, result, {
+      return this.#waits.begin(live, strand, { ...row, state: 'waiting' }, result, {
         kind: 'suspend',
         ms: flow.ms,
         position,
@@ -245,7 +201,7 @@ export class RunEngine {
       });
     if (flow?.kind === 'delay') {
       strand.finished(row);
-      return this.#wait(live, strand, row, result, {
+      return this.#waits.begin(live, strand, row, result, {
         kind: 'delay',
         ms: flow.ms,
         position,
@@ -256,9 +212,9 @@ export class RunEngine {
     if (endsHere || isLast(live, strand, position)) {
       strand.finished(row);
       const reason = endsHere ? { reason: exitReason(live, flow) } : {};
-      return stopped(await this.#end(live, { state: 'succeeded', ...reason, row, result, position }));
+      return stopped(await this.#records.end(live, { state: 'succeeded', ...reason, row, result, position }));
     }
-    await this.#goOn(live, strand, { ...this.#effectsOf(live, step, result), step: row });
+    await this.#goOn(live, strand, { ...this.#records.effectsOf(live, step, result), step: row });
     return { kind: 'done', row };
   }
 
@@ -274,21 +230,21 @@ export class RunEngine {
     if (waitMs !== undefined) {
       strand.failures = failures;
       const before = strand.waited?.position === position ? strand.waited.resumption : null;
-      // What woke a try before is no matter of this one, but for what `$.flow.rerun` gave it.
-      const resumption = before?.run === undefined ? null : before;
+      // Of the wait before, only the context of `$.flow.rerun` is kept. A further try of a `call` begins a run of its own.
+      const resumption = before?.run === undefined ? null : withoutCalled(before);
       const kind = resumption === null ? 'retry' : 'rerun';
       const retryAtMs = this.#clock.now() + waitMs;
       const exports = withAttempt(row, { retryAtMs, ...this.#steps.linksOf(live, row) });
       const wait = { kind, ms: waitMs, position, resumption } as const;
-      return this.#wait(live, strand, { ...row, exports }, result, wait);
+      return this.#waits.begin(live, strand, { ...row, exports }, result, wait);
     }
     if (isCaught) {
       const caught: RunStepTable = { ...row, state: 'caught' };
-      await this.#goOn(live, strand, { ...this.#effectsOf(live, step, result), step: caught });
+      await this.#goOn(live, strand, { ...this.#records.effectsOf(live, step, result), step: caught });
       return { kind: 'done', row: caught };
     }
     const error = result.error ?? unknownError;
-    return stopped(await this.#fail(live, { row, position, result, error }));
+    return stopped(await this.#records.fail(live, { row, position, result, error }));
   }
 
   /** The step is over, and the next one of its strand follows. */
@@ -301,7 +257,7 @@ export class RunEngine {
     const isBranch = strand.parent !== undefined;
     const clears = live.main.waited !== null || (!isBranch && strand.failures > 0);
     const answered = isBranch && waited !== null ? { position: waited.position, iteration } : undefined;
-    await this.#record(live, strand, {
+    await this.#records.record(live, strand, {
       ...part,
       next: { kind: 'go-on', clears, ...(answered === undefined ? {} : { answered }) },
     });
@@ -310,14 +266,90 @@ export class RunEngine {
     strand.failures = 0;
   }
 
+  /** Implements `StepTurns.expire`. The record has what the block decided, so that a run that continues finds the block ended. */
+  async #expire(
+    live: LiveRun,
+    { strand, step, position, block, row, isCaught }: ExpiredBlock,
+  ): Promise<StepEnd> {
+    const endedAtMs = this.#clock.now();
+    const error: StepError = { ...timeError(step, block), stack: '', ofBlock: true };
+    const result: StepResult = { ...blockFailure(error, row, endedAtMs), exports: row.exports };
+    const failed = { ...this.#records.rowOf(live, { strand, step, position, result }), try: row.try + 1 };
+    if (!isCaught) return stopped(await this.#records.fail(live, { row: failed, position, error }));
+    const caught: RunStepTable = { ...failed, state: 'caught' };
+    const { iteration } = strand;
+    const over = { from: position, to: block.end, iteration };
+    const clears = live.main.waited !== null;
+    await this.#records.record(live, strand, { step: caught, next: { kind: 'go-on', clears, over } });
+    if (clears) live.main.waited = null;
+    strand.waited = null;
+    strand.failures = 0;
+    live.forgetWaitsIn(over);
+    return { kind: 'done', row: caught };
+  }
+
+  /**
+   * A `call` block waits until the run that it has begun has ended, at most as long as its own time limit says. The wait is in the store;
+   * `row`: the try that began that run.
+   */
+  async #waitForCalled(
+    live: LiveRun,
+    at: NextStep,
+    called: NonNullable<RunResumption['called']>,
+    row?: RunStepTable,
+  ): Promise<TryEnd> {
+    const { strand, step, position } = at;
+    const nowMs = this.#clock.now();
+    const limitMs = step.timeoutSeconds === undefined ? undefined : step.timeoutSeconds * 1000;
+    const leftMs = limitMs === undefined ? Number.POSITIVE_INFINITY : called.sinceMs + limitMs - nowMs;
+    if (leftMs <= 0) {
+      const msg = `run ${called.runId}, which was called, did not end within ${step.timeoutSeconds} seconds`;
+      const began = { started_at_ms: called.sinceMs };
+      const result = blockFailure({ code: 'Timeout', msg, stack: '' }, began, nowMs);
+      return this.#applyFailure(live, { ...at, result }, this.#records.rowOf(live, { ...at, result }));
+    }
+    const before = strand.waited?.position === position ? strand.waited.resumption.run : undefined;
+    const run =
+      row === undefined ? before : { runs: (before?.runs ?? 1) + 1, context: before?.context ?? null };
+    const { iteration } = strand;
+    const end = await this.#waits.begin(live, strand, row, undefined, {
+      kind: 'call',
+      ms: Math.min(callPollMs(nowMs - called.sinceMs), leftMs),
+      position,
+      resumption: { ...(run === undefined ? {} : { run }), called },
+    });
+    // Only after the commit, and once more: the other run may have ended meanwhile.
+    this.#callWaits(called, { runId: live.run.id, position, iteration });
+    return end;
+  }
+
+  /** Implements `StepTurns.failAttempt`: one commit with the wait, and the end of what still waits in the block. */
+  async #failAttempt(live: LiveRun, at: FailedAttempt): Promise<AttemptEnd> {
+    const { strand, step, position, block, row, failures, waitMs, error } = at;
+    const nowMs = this.#clock.now();
+    const where = error.index === undefined ? error.namespace : `${error.namespace}, item ${error.index}`;
+    const msg = error.namespace === step.namespace ? error.msg : `${where}: ${error.msg}`;
+    const result = blockFailure({ code: error.code, msg, stack: '', ofBlock: true }, row, nowMs);
+    const failed = { ...this.#records.rowOf(live, { strand, step, position, result }), try: row.try + 1 };
+    const exports = withAttempt(failed, { retryAtMs: nowMs + waitMs, ...this.#steps.linksOf(live, failed) });
+    strand.failures = failures;
+    const over = { from: position, to: block.end, iteration: strand.iteration };
+    const wait = { kind: 'retry', ms: waitMs, position, resumption: null, over } as const;
+    const end = await this.#waits.begin(live, strand, { ...failed, exports }, result, wait);
+    live.forgetWaitsIn(over);
+    if (end.kind !== 'waits') return end;
+    const waited = must(strand.waited, `the wait of block ${step.namespace}`);
+    return { kind: 'waits', wait: { ...waited, untilMs: end.untilMs, failures } };
+  }
+
   /** A delay of a branch is over: its step was recorded before. */
   async #afterDelay(live: LiveRun, { strand, position }: NextStep): Promise<TryEnd> {
-    const row = must(live.recordedAt(position, strand.iteration), `the record of step ${position}`);
+    const row = must(live.recordedAt(position, strand), `the record of step ${position}`);
     await this.#goOn(live, strand, {});
     return { kind: 'done', row };
   }
 
-  /** A suspended step that was resumed is finished with what came; one that was not in time ends the run. */
+  /** Finishes a suspended step with the data of its resume request. Without one in time, the run is cancelled. */
   async #afterSuspension(
     live: LiveRun,
     strand: Strand,
@@ -326,10 +358,12 @@ export class RunEngine {
   ): Promise<StepEnd> {
     const { resumption, position } = waited;
     if (resumption.cancelled === true)
-      return stopped(await this.#end(live, { state: 'cancelled', reason: 'cancelled by its URL', position }));
+      return stopped(
+        await this.#records.end(live, { state: 'cancelled', reason: 'cancelled by its URL', position }),
+      );
     if (resumption.request === undefined) {
       const reason = 'it was suspended and not resumed in time';
-      return stopped(await this.#end(live, { state: 'cancelled', reason, position }));
+      return stopped(await this.#records.end(live, { state: 'cancelled', reason, position }));
     }
     const last = await lastTryOf(this.#store.read, live.run.id, { position, iteration: strand.iteration });
     if (last === undefined)
@@ -350,247 +384,38 @@ export class RunEngine {
     };
     if (endsRun) {
       live.main.finished(row);
-      return stopped(await this.#end(live, { state: 'succeeded', row, position }));
+      return stopped(await this.#records.end(live, { state: 'succeeded', row, position }));
     }
     await this.#goOn(live, strand, { step: row });
     return { kind: 'done', row };
   }
-
-  /** Ends the run with an error. */
-  #fail(
-    live: LiveRun,
-    failed: { row?: RunStepTable; position: number; result?: StepResult; error: StepError },
-  ): Promise<Stop> {
-    const { row, position, result, error } = failed;
-    const text = errorJson(row, error, this.#clock.now());
-    return this.#end(live, {
-      state: 'failed',
-      error: text,
-      position,
-      ...(row === undefined ? {} : { row }),
-      ...(result === undefined ? {} : { result }),
-    });
-  }
-
-  async #wait(
-    live: LiveRun,
-    strand: Strand,
-    row: RunStepTable,
-    result: StepResult,
-    wait: {
-      kind: WaitKind;
-      ms: number;
-      position: number;
-      resumption: RunResumption | null;
-    },
-  ): Promise<TryEnd> {
-    const { run } = live;
-    const untilMs = this.#clock.now() + wait.ms;
-    const { kind, position, resumption } = wait;
-    const { failures, iteration } = strand;
-    const record = { ...this.#effectsOf(live, live.stepAt(position), result), step: row };
-    if (strand.parent === undefined) {
-      const { woken } = await this.#record(live, strand, {
-        ...record,
-        usage: this.#usageOf(live),
-        next: { kind: 'wait', waitKind: kind, untilMs, position, failures, resumption },
-      });
-      // No caller keeps a connection open for as long as the wait may take, and after it the reply is no longer known.
-      if (live.response !== undefined) this.#onReply(run.id, live.response);
-      this.#observers.parked(woken ? this.#clock.now() : untilMs);
-      return { kind: 'stopped', stop: 'parked' };
-    }
-    const { woken } = await this.#record(live, strand, {
-      ...record,
-      next: {
-        kind: 'branch-wait',
-        clears: live.main.waited !== null,
-        wait: {
-          run_id: run.id,
-          owner_id: run.owner_id,
-          position,
-          iteration,
-          kind,
-          until_ms: untilMs,
-          failures,
-          resumption: resumption === null ? null : JSON.stringify(resumption),
-        },
-      },
-    });
-    live.main.waited = null;
-    strand.waited = { kind, position, resumption: resumption ?? {}, untilMs };
-    if (kind === 'delay') live.record(row);
-    const until = woken ? await this.#readWait(live, strand) : untilMs;
-    return { kind: 'waits', untilMs: until ?? untilMs };
-  }
-
-  async #end(
-    live: LiveRun,
-    end: {
-      state: RunState;
-      reason?: string;
-      error?: string;
-      position?: number;
-      row?: RunStepTable;
-      result?: StepResult;
-    },
-  ): Promise<Stop> {
-    const { run } = live;
-    if (live.isEnding) throw new RunLostError('another step of the run ends it');
-    live.isEnding = true;
-    const { state, error = null, reason = null, position = live.deployment.steps.length, row, result } = end;
-    const step = row === undefined ? undefined : live.deployment.steps[row.position];
-    const effects = step === undefined || result === undefined ? {} : this.#effectsOf(live, step, result);
-    const nowMs = this.#clock.now();
-    const isSent = state !== 'cancelled';
-    live.endState = state;
-    if (error !== null) live.errorMessage = (JSON.parse(error) as StepError).msg;
-    const jobs = isSent ? sendJobs(run, live.sends, nowMs) : [];
-    const { stored } = await this.#record(live, undefined, {
-      ...effects,
-      ...(row === undefined ? {} : { step: row }),
-      usage: this.#usageOf(live),
-      next: {
-        kind: 'end',
-        state,
-        position,
-        error,
-        reason,
-        emissions: emissionsOf(live, { error, isSent }),
-        jobs,
-        emits: isSent && live.sends.some(({ kind }) => kind === 'emit'),
-      },
-    });
-    this.#bus.publish(stored);
-    if (jobs.length > 0) this.#observers.parked(nowMs);
-    if (live.response !== undefined) this.#onReply(live.run.id, live.response);
-    this.#logger[state === 'succeeded' ? 'debug' : 'info'](
-      { run: run.id, workflow: run.workflow_id, owner: run.owner_id, state, attempt: live.job.attempts },
-      'run.ended',
-    );
-    this.#observers.ended(run.workflow_id);
-    return 'ended';
-  }
-
-  /** Throws `RunLostError` when the run is no longer this node's to record, or another strand ends it. */
-  #record(live: LiveRun, strand: Strand | undefined, part: RecordPart): Promise<HeldRecord> {
-    if (live.isEnding && part.next.kind !== 'end')
-      return Promise.reject(new RunLostError('another step of the run has ended it'));
-    // The first record after a node was lost changes what the others are compared with.
-    const isAlone = strand?.parent === undefined || live.job.attempts === 1;
-    return isAlone ? this.#commit(live, part) : live.inTurn(() => this.#commit(live, part));
-  }
-
-  /** One commit. */
-  async #commit(live: LiveRun, part: RecordPart): Promise<HeldRecord> {
-    const { job, run } = live;
-    const rows = live.unpersisted;
-    live.unpersisted = undefined;
-    const inPlace = rows !== undefined && job.unpersisted?.cancelWrite() === true;
-    const submitted = this.#store.writes.submit(this.#write, {
-      run,
-      job: { id: job.id, attempts: job.attempts },
-      ...(inPlace ? { unpersisted: rows } : {}),
-      ...(job.attempts > 1 ? { resetsAttempts: true } : {}),
-      ...part,
-    });
-    if (inPlace) job.unpersisted?.settledBy(submitted);
-    if (part.step !== undefined) {
-      live.records += 1;
-      live.recordedBytes += part.step.exports.length + part.step.logs.length;
-    }
-    const result = await submitted;
-    if (!result.held) throw new RunLostError('another node has the run, or it was ended');
-    if (job.attempts > 1 && part.next.kind === 'go-on') job.attempts = 1;
-    return result;
-  }
-
-  /** What a step left to be stored beside its record. */
-  #effectsOf(live: LiveRun, step: LoadedStep, result: StepResult): Pick<RunRecord, 'sends' | 'stepDb'> {
-    const { run } = live;
-    const sends = result.sends.map(({ kind, payload }) => {
-      const send: RunSendTable = {
-        run_id: run.id,
-        number: live.sends.length + 1,
-        owner_id: run.owner_id,
-        workflow_id: run.workflow_id,
-        kind,
-        payload,
-        state: 'queued',
-        result: null,
-        created_at_ms: result.endedAtMs,
-        ended_at_ms: null,
-      };
-      live.sends.push(send);
-      return send;
-    });
-    const hasDb = Object.keys(result.dbSets).length > 0;
-    return {
-      ...(sends.length === 0 ? {} : { sends }),
-      ...(hasDb ? { stepDb: { stepId: step.id, sets: result.dbSets } } : {}),
-    };
-  }
-
-  #stepRow(
-    live: LiveRun,
-    { strand, step, position, result }: NextStep & { result: StepResult },
-  ): RunStepTable {
-    const { run } = live;
-    return {
-      run_id: run.id,
-      owner_id: run.owner_id,
-      workflow_id: run.workflow_id,
-      position,
-      iteration: strand.iteration,
-      try: strand.tryAt(position),
-      step_id: step.id,
-      namespace: step.namespace,
-      state: result.status === 'finished' ? 'succeeded' : 'failed',
-      input: result.input,
-      exports: result.exports,
-      logs: result.logs,
-      error: result.error === undefined ? null : JSON.stringify(result.error),
-      started_at_ms: result.startedAtMs,
-      ended_at_ms: result.endedAtMs,
-    };
-  }
-
-  /** A part of a run counts as it ends, with at least one credit. */
-  #usageOf(live: LiveRun) {
-    return usageOf(live.run.owner_id, this.#clock.now(), {
-      invocations: live.main.waited === null ? 1 : 0,
-      computeMs: Math.ceil(live.segmentMs),
-      memoryMb: live.deployment.settings.memoryMb,
-      workflowRun: true,
-    });
-  }
 }
 
-/** Records of one run. */
-const recordsMax = 100_000;
-/** Exports and logs of one run, those included that no other step sees. A node that continues the run reads the exports. */
-const recordedBytesMax = 24 * 1024 * 1024;
+/**
+ * Time until a waiting `call` checks whether its run has ended, in ms: a tenth of its wait, from 5 s to 5 min. Most ends are reported at once by
+ * the node on which the run ends; the check finds those that were not.
+ */
+function callPollMs(waitedMs: number): number {
+  return Math.min(Math.max(waitedMs / 10, 5_000), 300_000);
+}
+
+function withoutCalled({ called: _called, ...resumption }: RunResumption): RunResumption {
+  return resumption;
+}
 
 const unknownError: StepError = { code: 'Error', msg: '', stack: '' };
-const quotaUsedUp: StepError = {
-  code: 'Quota Exceeded',
-  msg: 'the daily quota of the owner is used up; it is reset at 00:00 UTC',
-  stack: '',
-};
-
 function exitReason(live: LiveRun, flow: Extract<StepFlow, { kind: 'exit' }>): string {
   if (flow.reason === null) return 'a step ended the workflow';
   // PostgreSQL has no NUL in text.
   return live.deployment.redact(flow.reason).replaceAll('\0', '');
 }
 
-/** True when a wait is over and the step does not run again: it was suspended, or is cancelled. */
-function isAnswered(strand: Strand): strand is Strand & { waited: StrandWait } {
-  const { waited } = strand;
-  return waited?.kind === 'suspend' || waited?.resumption.cancelled === true;
+/** Does the work of a strand, during which the run is not parked. */
+function inStrand<T>(live: LiveRun, strand: Strand, work: () => Promise<T>): Promise<T> {
+  return strand.parent === undefined ? work() : live.waits.during(work);
 }
 
-/** True when nothing follows a step, so that its record can be that of the end too. */
+/** True for the last step of a run: its record and the end of the run can be one write. */
 function isLast({ deployment: { steps } }: LiveRun, strand: Strand, position: number): boolean {
   if (strand.parent !== undefined) return false;
   const step = steps[position];
@@ -601,18 +426,6 @@ function isLast({ deployment: { steps } }: LiveRun, strand: Strand, position: nu
   );
 }
 
-/** The error of a run that has too many records: maps in maps could have billions. */
-function tooMuch({ records, recordedBytes }: LiveRun): StepError | undefined {
-  if (records >= recordsMax)
-    return {
-      ...{ code: 'Function Payload Limit Exceeded', stack: '' },
-      msg: `a run may have ${countText(recordsMax)} records of steps, those for each item of its maps included`,
-    };
-  return recordedBytes > recordedBytesMax
-    ? { ...payloadError('those of all branches and items', recordedBytes, recordedBytesMax), stack: '' }
-    : undefined;
-}
-
 /** How long until a failed step is tried again, in ms; undefined: it is not. */
 function retryAfter(
   live: LiveRun,
@@ -621,16 +434,23 @@ function retryAfter(
   failures: number,
 ): number | undefined {
   const { retries } = step;
-  if (retries !== undefined)
-    return failures > retries.times ? undefined : retries.seconds * 1000 * 2 ** (failures - 1);
+  if (retries !== undefined) return ownRetryWaitMs(retries, failures);
   return live.deployment.settings.autoRetry && !result.isFinal ? retryWaitMs(failures) : undefined;
 }
 
-function stopped(stop: Stop): StepEnd {
-  return { kind: 'stopped', stop };
+/** The result of a failed block. It began when its decision was recorded. */
+function blockFailure(
+  error: StepError,
+  { started_at_ms: startedAtMs }: Pick<EndedStep, 'started_at_ms'>,
+  endedAtMs: number,
+): StepResult {
+  return {
+    ...{ status: 'failed', error, isFinal: true, exports: '{}', input: null, logs: '[]' },
+    ...{ flow: undefined, sends: [], dbSets: {}, startedAtMs, endedAtMs },
+  };
 }
 
-/** The run's own strand waits in the store only. */
+/** The main strand of a run does not wait in memory: the run is parked. */
 function stepEnd(end: TryEnd): StepEnd {
   return end.kind === 'waits' ? stopped('parked') : end;
 }

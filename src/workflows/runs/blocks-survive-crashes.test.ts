@@ -4,11 +4,17 @@ import { sql } from 'kysely';
 import { insertEmitter } from '#events/event-store.ts';
 import type { Store } from '#storage/store.ts';
 import type { BlockDefinition } from '#workflows/definitions/block-definition.ts';
+import { dyingStore } from '../../../test/support/dying-store.ts';
 import { finished, RunFixture, type SeenCall, type StepScript } from '../../../test/support/run-fixture.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
 import { TestClock } from '../../../test/support/test-clock.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
-import { stepsOfRun } from './run-store.ts';
+import { stepsOfRun } from './run-step-store.ts';
+
+/** `npm run test:crashes`: the node of the large workflow dies after each of its records, not after some of them. */
+const everyRecord = process.env.MILLRACE_TEST_CRASHES === 'all';
+/** Crashes in one test: as many as a busy machine does within the time that a test may take. */
+const crashesOfTest = 25;
 
 /** The place of a call: its step, and the items of the maps around it. */
 function placeOf({ namespace, steps }: SeenCall): string {
@@ -36,11 +42,15 @@ function workflow(size: { branches: number; items: number }) {
   steps.work = (call) => finished({ $return_value: call.steps.each?.item });
   steps.more = (call) => finished({ $return_value: Number(call.steps.work?.$return_value) * 2 });
   steps.last = (call) =>
-    finished({ $return_value: [call.steps.both?.$return_value, call.steps.each?.$return_value] });
+    finished(
+      { $return_value: [call.steps.both?.$return_value, call.steps.each?.$return_value] },
+      { sends: [{ kind: 'emit', payload: JSON.stringify({ event: call.context.id, channel: null }) }] },
+    );
   const each = 2 + 2 * size.branches;
   const blocks: Record<string, BlockDefinition> = {
     both: block({
       branches: slugs.map((slug, n) => ({ slug, from: 2 + 2 * n, to: 4 + 2 * n })),
+      timeoutSeconds: 3600,
       end: each,
     }),
     each: block({ kind: 'map', branches: [{ slug: 'each', from: each + 1, to: each + 3 }], end: each + 3 }),
@@ -60,27 +70,6 @@ async function startNode(
   }
   await fixture.pool.start();
   return fixture;
-}
-
-/** A store that takes so many records of runs and then none, as if the node were killed there. */
-function dyingStore(store: Store, recordsMax: number): { store: Store; isDead: Promise<void> } {
-  const dead = Promise.withResolvers<void>();
-  let taken = 0;
-  const submit: Store['writes']['submit'] = (write, item) => {
-    if (write.name === 'record-runs') taken += 1;
-    if (taken <= recordsMax) return store.writes.submit(write, item);
-    dead.resolve();
-    return new Promise(() => {});
-  };
-  const writes = new Proxy(store.writes, {
-    get: (of, name) => {
-      if (name === 'submit') return submit;
-      if (name === 'submitLazily') return () => new Promise(() => {});
-      const value: unknown = Reflect.get(of, name);
-      return typeof value === 'function' ? value.bind(of) : value;
-    },
-  });
-  return { store: { ...store, writes }, isDead: dead.promise };
 }
 
 forEachStore((stores) => {
@@ -120,6 +109,13 @@ forEachStore((stores) => {
         each,
         Array.from({ length: size.items }, (_, n) => n * 2),
       );
+      const ends = await store.read
+        .selectFrom('events')
+        .select('event')
+        .where('emitter_id', '=', 'p_1')
+        .where('event', '=', JSON.stringify(runId))
+        .execute();
+      assert.equal(ends.length, 1, 'what it emits at its end is there once');
     } finally {
       await second.pool.stop(0);
     }
@@ -163,10 +159,17 @@ forEachStore((stores) => {
     }
   });
 
-  test('so does one of 20 branches and 200 items, at records all over it', async () => {
-    const size = { branches: 20, items: 200 };
-    const { records } = workflow(size);
-    await stores.store.transaction((tx) => insertEmitter(tx, { id: 'p_1', ownerId: 'u_1' }));
-    for (const at of [1, 2, 3, 22, 41, 42, 43, 44, 200, 442, records - 1]) await crashAfter(at, size);
-  });
+  const large = { branches: 20, items: 200 };
+  const last = workflow(large).records - 1;
+  const places = everyRecord
+    ? Array.from({ length: last }, (_, n) => n + 1)
+    : [1, 2, 3, 22, 41, 42, 43, 44, 200, 442, last];
+  for (let from = 0; from < places.length; from += crashesOfTest) {
+    const part = places.slice(from, from + crashesOfTest);
+    const where = `after ${part.length} records from ${part[0]} to ${part.at(-1)}`;
+    test(`so does one of 20 branches and 200 items, ${where}`, async () => {
+      await stores.store.transaction((tx) => insertEmitter(tx, { id: 'p_1', ownerId: 'u_1' }));
+      for (const at of part) await crashAfter(at, large);
+    });
+  }
 });

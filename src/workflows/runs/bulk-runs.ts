@@ -3,6 +3,7 @@ import type { Store } from '#storage/store.ts';
 import type { RunState, RunTable } from '#storage/tables/workflow-tables.ts';
 import type { RunManager } from './manage-runs.ts';
 import type { RepeatedRun, RunRepeater } from './repeat-run.ts';
+import { isTerminal } from './run.ts';
 import { countOfRuns, findRun, idsOfRuns, type RunFilter } from './run-store.ts';
 import type { RunStarter } from './start-run.ts';
 
@@ -98,7 +99,10 @@ export class BulkRuns {
         await this.#manager.cancel(run, 'cancelled by a person');
         done += 1;
       } catch (error) {
-        fail(id, error);
+        // It ended by itself meanwhile, or with the run that called it: nothing is left to do.
+        const now = await findRun(this.#store.read, id);
+        const isOver = now === undefined || isTerminal(now);
+        if (!(isOver && error instanceof CallerError)) fail(id, error);
       }
     }
     return done;
@@ -116,7 +120,10 @@ export class BulkRuns {
     }
     const bytes = runs.reduce((sum, { event }) => sum + event.length, 0);
     const [first] = runs;
-    if (first !== undefined && !(await this.#starter.hasRoom(first.workflow_id, bytes))) return 'no room';
+    if (first !== undefined) {
+      const of = { workflowId: first.workflow_id, ownerId: first.owner_id };
+      if (!(await this.#starter.hasRoom(of, bytes))) return 'no room';
+    }
     const repeated: RepeatedRun[] = [];
     for (const run of runs) {
       try {

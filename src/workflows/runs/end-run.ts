@@ -6,6 +6,7 @@ import { deleteJobsOf, lockJobOf } from '#jobs/run-job-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import type { RunState, RunTable } from '#storage/tables/workflow-tables.ts';
+import { carriedTrace } from '#telemetry/span.ts';
 import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
 import { forgetRuns } from './forget-run-store.ts';
 import { sendJobs } from './queue-sends.ts';
@@ -13,8 +14,9 @@ import { isTerminal } from './run.ts';
 import { runContextJson } from './run-context.ts';
 import { emittedEvent, errorEventOf, errorJson } from './run-events.ts';
 import { runFailure } from './run-failure.ts';
+import { dropSends, markEmitted, sendsOfRun } from './run-send-store.ts';
 import type { StepError } from './run-step.ts';
-import { dropSends, lockRun, markEmitted, sendsOfRun, updateRunQuery } from './run-store.ts';
+import { lockRun, updateRunQuery } from './run-store.ts';
 
 interface EndRunOptions {
   store: EmitStore & Pick<Store, 'transaction' | 'lockRows'>;
@@ -93,7 +95,7 @@ export async function endLockedRun(
     });
     events.push(errorEventOf(run, context, error));
   }
-  const emission = { emitterId: run.workflow_id, hops: run.hops, events };
+  const emission = { emitterId: run.workflow_id, hops: run.hops, events, ...carriedTrace() };
   const [emitted] =
     events.length === 0 ? [] : await emitEvents(store, tx, { emissions: [emission], router, nowMs });
   if (run.no_store === 1) await forgetRuns(tx, [run.id]);

@@ -1,3 +1,5 @@
+import type { RemoveOfOwner } from '#identity/retention-pruner.ts';
+import { isNotHeld } from '#identity/retention-store.ts';
 import { deleteJobsOf } from '#jobs/run-job-store.ts';
 import type { Db, Tx } from '#storage/store.ts';
 
@@ -50,6 +52,7 @@ export async function runsToPrune(
     .orderBy('created_at_ms', 'desc')
     .orderBy('id', 'desc')
     .where('ended_at_ms', 'is not', null)
+    .where(isNotHeld)
     .offset(keep)
     .limit(1)
     .executeTakeFirst();
@@ -71,6 +74,27 @@ export async function runsToPrune(
     .execute();
   return rows.map((row) => row.id);
 }
+
+/** Removes runs of an owner's workflows that ended before a time. */
+export const removeRunsBefore: RemoveOfOwner = async (tx, { ownerId, beforeMs, limit }) => {
+  const rows = await tx
+    .selectFrom('runs')
+    .select('id')
+    .where('workflow_id', 'in', (from) =>
+      from.selectFrom('workflows').select('id').where('owner_id', '=', ownerId),
+    )
+    // What began later has not ended earlier: so this is a range of the index.
+    .where('created_at_ms', '<', beforeMs)
+    .where('ended_at_ms', '<', beforeMs)
+    .limit(limit)
+    .execute();
+  if (rows.length > 0)
+    await forgetRuns(
+      tx,
+      rows.map(({ id }) => id),
+    );
+  return rows.length;
+};
 
 /** Workflows that may have more than `keep` runs, for a look over all of them at start. */
 export async function workflowsWithRuns(db: Db, keep: number): Promise<string[]> {

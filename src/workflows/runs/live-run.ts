@@ -10,6 +10,7 @@ import type {
   WaitKind,
 } from '#storage/tables/workflow-tables.ts';
 import type { LoadedDeployment, LoadedStep } from '#workflows/definitions/loaded-deployment.ts';
+import { isRetriedBlock } from './block-attempts.ts';
 import type { EndedStep, RunResumption } from './run.ts';
 import { runContextJson } from './run-context.ts';
 import { Strand, type StrandWait } from './strand.ts';
@@ -24,10 +25,12 @@ export interface RunSurroundings {
 export class LiveRun {
   readonly run: RunTable;
   readonly job: LeasedJob;
-  /** Replaced by the same one with other tokens when those it has end. */
+  /** Replaced by the same deployment with new tokens when its tokens expire. */
   deployment: LoadedDeployment;
   /** Rows on their way to the disk; gone once they, or a first record in their place, were handed to the store. */
   unpersisted: { run: RunTable; job: JobTable } | undefined;
+  /** When it began, or when it came here for the first time: time limits of blocks do not begin before. Epoch ms. */
+  readonly begunAtMs: number;
   /** It has begun before, here or on a node that was lost since. */
   readonly hasBegun: boolean;
   /** The steps of the run itself; those that run at the same time have strands of their own. */
@@ -47,15 +50,21 @@ export class LiveRun {
   isEnded = false;
   /** It is being ended by one of its strands: the others have nothing to say. */
   isEnding = false;
-  /** The record that must be stored before another one, while a lost node is still counted. */
+  /** One record after another of its branches, while `attempts` still counts a lost node. */
   #recording: Promise<unknown> = Promise.resolve();
   /** Stops the steps under way. */
   readonly abort = new AbortController();
   /** Records of its steps, and the bytes of their exports and logs: with maps there are far more than any step sees. */
   records = 0;
   recordedBytes = 0;
-  /** Steps that had ended when the run came here, by place, and delays that began since. */
+  /** Steps that had ended when this node took the run, by place, and delays that began since. */
   readonly #recorded = new Map<string, EndedStep>();
+  /** Failures of blocks with retries, by place. */
+  readonly #failures = new Map<string, number>();
+  /** The last try of each step, whatever the attempt, where blocks have retries. */
+  readonly #lastTries = new Map<string, number>();
+  /** True when a block of the deployment has retries. */
+  readonly hasRetriedBlocks: boolean;
   /** What strands other than the run's own wait for, by place. */
   readonly #strandWaits = new Map<string, StrandWait & { failures: number }>();
   readonly #context: string;
@@ -69,6 +78,8 @@ export class LiveRun {
     steps: readonly EndedStep[];
     /** What is recorded of it; absent: `steps` are all there is. */
     recorded?: { records: number; bytes: number };
+    /** The last try of each step at each place, where blocks have retries. */
+    lastTries?: readonly Pick<EndedStep, 'position' | 'iteration' | 'try'>[];
     sends: readonly RunSendTable[];
     waits?: readonly RunWaitTable[];
     now?: () => number;
@@ -83,7 +94,9 @@ export class LiveRun {
     this.job = options.job;
     this.deployment = deployment;
     this.unpersisted = options.unpersisted;
+    this.hasRetriedBlocks = deployment.steps.some(isRetriedBlock);
     this.hasBegun = options.isNew !== true && run.started_at_ms !== null;
+    this.begunAtMs = run.started_at_ms ?? (options.now ?? Date.now)();
     this.#isTest = options.isTest === true;
     this.#context = runContextJson(run, {
       workflowName: deployment.workflowName,
@@ -99,10 +112,12 @@ export class LiveRun {
     if (run.wait_kind !== null) this.main.waited = waitOf(run.wait_kind, run.position, run);
     this.waits = new StrandWaits(options.now ?? Date.now, this.abort.signal);
     for (const step of options.steps) this.record(step);
+    for (const last of options.lastTries ?? [])
+      this.#lastTries.set(waitKey(last.position, last.iteration), last.try);
     this.records = options.recorded?.records ?? options.steps.length;
     this.recordedBytes = options.recorded?.bytes ?? 0;
     for (const wait of options.waits ?? [])
-      this.#strandWaits.set(placeKey(wait.position, wait.iteration), {
+      this.#strandWaits.set(waitKey(wait.position, wait.iteration), {
         ...waitOf(wait.kind, wait.position, { wait_until_ms: wait.until_ms, resumption: wait.resumption }),
         failures: wait.failures,
       });
@@ -114,22 +129,53 @@ export class LiveRun {
     return this.run.workflow_id === '';
   }
 
-  /** A step has ended, and need not run again. */
+  /** A step has ended, and need not run again; or an attempt of a block with retries has failed, and it has to decide again. */
   record(step: EndedStep): void {
-    this.#recorded.set(placeKey(step.position, step.iteration), step);
+    const key = placeKey(step);
+    if (step.state === 'failed') {
+      this.#recorded.delete(key);
+      this.#failures.set(key, (this.#failures.get(key) ?? 0) + 1);
+    } else this.#recorded.set(key, step);
   }
 
-  recordedAt(position: number, iteration: string): EndedStep | undefined {
-    return this.#recorded.size === 0 ? undefined : this.#recorded.get(placeKey(position, iteration));
+  /** A try of a step was handed to the store, where blocks have retries: their attempts and the tries of their steps are counted. */
+  count(step: EndedStep): void {
+    if (!this.hasRetriedBlocks) return;
+    this.#lastTries.set(waitKey(step.position, step.iteration), step.try);
+    if (step.state === 'failed' && isRetriedBlock(this.stepAt(step.position))) this.record(step);
+  }
+
+  recordedAt(position: number, strand: Strand): EndedStep | undefined {
+    return this.#recorded.size === 0 ? undefined : this.#recorded.get(placeAt(position, strand));
+  }
+
+  /** How often a block with retries has failed, in this attempt of the blocks around it. */
+  failuresAt(position: number, strand: Strand): number {
+    return this.#failures.get(placeAt(position, strand)) ?? 0;
+  }
+
+  /** The number of the next try of a step. In a further attempt of a block its tries count on, so each of them has links of its own. */
+  tryAt(position: number, strand: Strand): number {
+    const last = this.#lastTries.get(waitKey(position, strand.iteration));
+    return last === undefined ? strand.tryAt(position) : last + 1;
   }
 
   /** What a strand waits for at a step since the run was here last; told once. */
   takeWaitAt(position: number, iteration: string): (StrandWait & { failures: number }) | undefined {
     if (this.#strandWaits.size === 0) return undefined;
-    const key = placeKey(position, iteration);
+    const key = waitKey(position, iteration);
     const wait = this.#strandWaits.get(key);
     this.#strandWaits.delete(key);
     return wait;
+  }
+
+  /** A block has ended, with all that waited in it. */
+  forgetWaitsIn({ from, to, iteration }: { from: number; to: number; iteration: string }): void {
+    for (const [key, { position }] of this.#strandWaits) {
+      const place = key.slice(key.indexOf(' ') + 1);
+      const isInside = iteration === '' || place === iteration || place.startsWith(`${iteration}-`);
+      if (position >= from && position < to && isInside) this.#strandWaits.delete(key);
+    }
   }
 
   /** Does the work after all that was given here before. */
@@ -164,8 +210,21 @@ export class LiveRun {
   }
 }
 
-function placeKey(position: number, iteration: string): string {
+/** A wait is of the present attempt: those of an attempt that has failed are deleted with its end. */
+function waitKey(position: number, iteration: string): string {
   return `${position} ${iteration}`;
+}
+
+function placeKey({
+  position,
+  iteration,
+  attempt,
+}: Pick<EndedStep, 'position' | 'iteration' | 'attempt'>): string {
+  return `${position} ${iteration} ${attempt}`;
+}
+
+function placeAt(position: number, { iteration, attempt }: Strand): string {
+  return placeKey({ position, iteration, attempt });
 }
 
 function waitOf(

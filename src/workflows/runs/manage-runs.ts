@@ -7,8 +7,8 @@ import type { RunTable } from '#storage/tables/workflow-tables.ts';
 import { endRunOutside } from './end-run.ts';
 import type { RunEdits, RunRepeater } from './repeat-run.ts';
 import { cancelNotice } from './run-notices.ts';
+import type { WorkflowRuns } from './run-workflow.ts';
 import type { RunStarter } from './start-run.ts';
-import type { WorkflowRuns } from './workflow-runs.ts';
 
 /** What users do with runs: cancel, run again, continue from a step. */
 export class RunManager {

@@ -28,6 +28,7 @@ export function newRunRow(
     failures: 0,
     error: null,
     reason: null,
+    flow_warning: null,
     created_at_ms: nowMs,
     started_at_ms: made.state === 'running' ? nowMs : null,
     ended_at_ms: null,

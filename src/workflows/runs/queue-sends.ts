@@ -1,6 +1,7 @@
 import { jobRow } from '#jobs/job-store.ts';
 import type { JobTable } from '#storage/tables/job-tables.ts';
 import type { RunSendTable, RunTable } from '#storage/tables/workflow-tables.ts';
+import { carriedTrace } from '#telemetry/span.ts';
 
 /** Jobs for what an ended run has to send; what it emits is an event already, and needs none. */
 export function sendJobs(
@@ -16,7 +17,7 @@ export function sendJobs(
         kind: 'send_from_run',
         ownerId: run.owner_id,
         lane: `send:${run.owner_id}`,
-        payload: { run_id: run.id, number },
+        payload: { run_id: run.id, number, ...carriedTrace() },
         runAtMs: nowMs,
         nowMs,
       }),

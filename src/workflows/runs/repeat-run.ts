@@ -5,9 +5,11 @@ import type { RunStepTable, RunTable, WorkflowTable } from '#storage/tables/work
 import { isStructured, positionsIn } from '#workflows/definitions/block-definition.ts';
 import type { StepDefinition, WorkflowDefinition } from '#workflows/definitions/workflow-definition.ts';
 import { findDeployment, findWorkflow, lockWorkflow } from '#workflows/definitions/workflow-store.ts';
+import { presentRecords } from './block-attempts.ts';
 import { repeatedAmong } from './repeated-run-store.ts';
 import { isTerminal, type RunTrigger } from './run.ts';
-import { insertRuns, insertSteps, stepsOfRun } from './run-store.ts';
+import { insertSteps, stepsOfRun } from './run-step-store.ts';
+import { insertRuns } from './run-store.ts';
 import type { PreparedRun, RunStarter } from './start-run.ts';
 
 /** What a repeated run gets instead of what the run before it had. */
@@ -57,7 +59,7 @@ export class RunRepeater {
     if (deployment === undefined)
       throw new CallerError('not_found', `deployment ${run.deployment_id} is gone`);
     const { steps } = JSON.parse(deployment.definition) as WorkflowDefinition;
-    const recorded = (await stepsOfRun(this.#store.read, run.id)).filter(
+    const recorded = presentRecords(steps, await stepsOfRun(this.#store.read, run.id)).filter(
       (step) => step.state === 'succeeded' || step.state === 'caught',
     );
     const from = startOf(steps, recorded, fromStep);
@@ -84,6 +86,8 @@ export class RunRepeater {
         {
           ...step,
           run_id: prepared.run.id,
+          // Its blocks may fail as often as in a new run.
+          attempt: step.attempt.replaceAll(/\d+/g, '1'),
           try: 1,
           exports: exports[step.namespace] ?? step.exports,
         },

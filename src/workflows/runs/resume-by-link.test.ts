@@ -7,7 +7,8 @@ import { forEachStore } from '../../../test/support/stores.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import type { LinkOutcome, LinkRequest } from './resume-by-link.ts';
 import { linkToken } from './run-link.ts';
-import { endedTriesOf, findRun, markRunning, stepsOfRun } from './run-store.ts';
+import { endedTriesOf, stepsOfRun } from './run-step-store.ts';
+import { findRun, markRunning } from './run-store.ts';
 
 const hour = 3_600_000;
 const firstStep = { position: 0, iteration: '' };
@@ -42,7 +43,7 @@ forEachStore((stores) => {
     });
     const runId = await fixture.start();
     await waitFor(() => seen.length === 1);
-    const { resumer } = fixture.service;
+    const { resumer } = fixture;
     assert.equal(await resumer.resume(await requestTo(runId, { n: 1 })), 'waiting_for_step');
     assert.equal(
       await resumer.resume(await requestTo(runId, { n: 2 })),
@@ -80,7 +81,7 @@ forEachStore((stores) => {
     });
     const runId = await fixture.start();
     await waitFor(() => calls === 1);
-    await fixture.service.resumer.resume(await requestTo(runId));
+    await fixture.resumer.resume(await requestTo(runId));
     gate.resolve();
     await waitFor(async () => (await findRun(stores.store.read, runId))?.failures === 1);
     const job = await stores.store.read.selectFrom('jobs').selectAll().executeTakeFirst();
@@ -97,7 +98,7 @@ forEachStore((stores) => {
       const runId = await fixture.start(exports);
       await fixture.until(runId, 'waiting');
       const request = { method: 'POST', body: { key: 'the-secret' } };
-      assert.equal(await fixture.service.resumer.resume(await requestTo(runId, request)), 'done');
+      assert.equal(await fixture.resumer.resume(await requestTo(runId, request)), 'done');
       await fixture.until(runId, 'succeeded');
       const kept = { ...exports, $resume_data: { method: 'POST', body: { key: '[redacted]' } } };
       const [, resumed] = await stepsOfRun(stores.store.read, runId);
@@ -122,7 +123,7 @@ forEachStore((stores) => {
     await stores.store.transaction((tx) =>
       tx.updateTable('jobs').set({ state: 'running', lease_node: 'other' }).execute(),
     );
-    const { resumer } = fixture.service;
+    const { resumer } = fixture;
     assert.equal(await resumer.resume(await requestTo(runId)), 'over');
     assert.equal(await resumer.cancel(await requestTo(runId, {}, cancelling)), 'over');
   });
@@ -136,7 +137,7 @@ forEachStore((stores) => {
       await fixture.until(runId, 'waiting');
       const request = await requestTo(runId);
       const toCancel = await requestTo(runId, {}, cancelling);
-      const { resumer } = fixture.service;
+      const { resumer } = fixture;
       const calls = [resumer.resume(request), resumer.cancel(toCancel), resumer.resume(request)];
       if (round % 2 === 1) calls.reverse();
       const outcomes = await Promise.all(calls);
@@ -159,7 +160,7 @@ forEachStore((stores) => {
     const late = { node: 'frozen', jobs: [{ id: runId, attempts: 1 }], nowMs: 1 };
     await stores.store.transaction((tx) => markRunning(stores.store, tx, late));
     assert.equal((await findRun(stores.store.read, runId))?.state, 'waiting');
-    assert.equal(await fixture.service.resumer.resume(await requestTo(runId)), 'done');
+    assert.equal(await fixture.resumer.resume(await requestTo(runId)), 'done');
     await fixture.until(runId, 'succeeded');
   });
 
@@ -167,7 +168,7 @@ forEachStore((stores) => {
     await using fixture = await RunFixture.start(stores.store, {
       steps: { a: finished({}, suspend), b: finished({}, suspend) },
     });
-    const { resumer } = fixture.service;
+    const { resumer } = fixture;
     const runId = await fixture.start();
     await fixture.until(runId, 'waiting');
     const first = await requestTo(runId);
@@ -210,7 +211,7 @@ forEachStore((stores) => {
     });
     const runId = await fixture.start();
     await waitFor(() => calls === 1);
-    const { resumer } = fixture.service;
+    const { resumer } = fixture;
     assert.equal(await resumer.resume(await requestTo(runId)), 'waiting_for_step');
     gate.resolve();
     await fixture.until(runId, 'waiting');
@@ -237,10 +238,7 @@ forEachStore((stores) => {
     });
     const runId = await fixture.start();
     await begun.promise;
-    assert.equal(
-      await fixture.service.resumer.cancel(await requestTo(runId, {}, cancelling)),
-      'waiting_for_step',
-    );
+    assert.equal(await fixture.resumer.cancel(await requestTo(runId, {}, cancelling)), 'waiting_for_step');
     gate.resolve();
     await fixture.until(runId, 'cancelled');
     assert.equal(fixture.calls.length, 1);

@@ -6,12 +6,14 @@ import type { Clock } from '#lib/clock.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import type { LinkAction, RunTable } from '#storage/tables/workflow-tables.ts';
 import { endLockedRun } from './end-run.ts';
+import { findResume, insertResume } from './resume-request-store.ts';
 import { isTerminal, type RunResumption } from './run.ts';
 import { isLinkToken, type WaitPlace } from './run-link.ts';
 import { cancelNotice, wakeNotice } from './run-notices.ts';
-import { endedTriesOf, findResume, findRun, insertResume, lockRun, updateRunQuery } from './run-store.ts';
+import { endedTriesOf } from './run-step-store.ts';
+import { findRun, lockRun, updateRunQuery } from './run-store.ts';
 import { answerWaitQuery, findWait } from './run-wait-store.ts';
-import type { WorkflowRuns } from './workflow-runs.ts';
+import type { WorkflowRuns } from './run-workflow.ts';
 
 /** A request to one of the two URLs that `$.flow.suspend`, `delay` and `rerun` answer. */
 export interface LinkRequest extends WaitPlace {
@@ -26,6 +28,12 @@ export interface LinkRequest extends WaitPlace {
  * is done twice. `other_done`: the other link of the same wait was. `over`: the run has continued, or ended.
  */
 export type LinkOutcome = 'done' | 'waiting_for_step' | 'done_before' | 'other_done' | 'unknown' | 'over';
+
+export interface LinkAnswer {
+  outcome: LinkOutcome;
+  /** `done_before`, `other_done`: when the first request came, which is the one that counted. */
+  usedAtMs?: number;
+}
 
 /** Resumes and cancels runs that wait, for callers with a link of the wait. */
 export class RunResumer {
@@ -57,23 +65,23 @@ export class RunResumer {
     this.#runs = options.runs;
   }
 
-  async resume(input: LinkRequest): Promise<LinkOutcome> {
-    const { outcome } = await this.#take(input, 'resume');
-    if (outcome === 'done') {
+  async resume(input: LinkRequest): Promise<LinkAnswer> {
+    const { answer } = await this.#take(input, 'resume');
+    if (answer.outcome === 'done') {
       this.#runs.wake(input.runId);
       this.#onJobs();
     }
-    return outcome;
+    return answer;
   }
 
-  async cancel(input: LinkRequest): Promise<LinkOutcome> {
-    const { outcome, ended } = await this.#take(input, 'cancel');
+  async cancel(input: LinkRequest): Promise<LinkAnswer> {
+    const { answer, ended } = await this.#take(input, 'cancel');
     if (ended !== undefined) {
       this.#bus.publish(ended.stored);
       this.#runs.abandon(input.runId);
       this.#onEnded(ended.workflowId);
     }
-    return outcome;
+    return answer;
   }
 
   /** One transaction: of several requests for the same wait the first one counts, and the others are answered what it did. */
@@ -82,14 +90,17 @@ export class RunResumer {
     const wait = { position: input.position, iteration: input.iteration, try: input.try };
     const known = await findRun(this.#store.read, runId);
     if (known === undefined || !isLinkToken(known, wait, { action, token: input.token }))
-      return { outcome: 'unknown' };
+      return { answer: { outcome: 'unknown' } };
     const nowMs = this.#clock.now();
     return this.#store.transaction(async (tx): Promise<Taken> => {
       const job = await lockJobOf(this.#store, tx, runId);
       const run = await lockRun(this.#store, tx, runId);
       const answered = await findResume(tx, runId, wait);
-      if (answered !== undefined) return { outcome: answered.kind === action ? 'done_before' : 'other_done' };
-      if (run === undefined || job === undefined || isTerminal(run)) return { outcome: 'over' };
+      if (answered !== undefined) {
+        const outcome = answered.kind === action ? 'done_before' : 'other_done';
+        return { answer: { outcome, usedAtMs: answered.created_at_ms } };
+      }
+      if (run === undefined || job === undefined || isTerminal(run)) return { answer: { outcome: 'over' } };
       const row = {
         run_id: runId,
         owner_id: run.owner_id,
@@ -99,16 +110,16 @@ export class RunResumer {
         created_at_ms: nowMs,
       };
       const tries = await endedTriesOf(tx, runId, wait);
-      if (tries.some((ended) => ended > wait.try)) return { outcome: 'over' };
+      if (tries.some((ended) => ended > wait.try)) return { answer: { outcome: 'over' } };
       if (!tries.includes(wait.try)) {
         await insertResume(tx, { ...row, request: JSON.stringify(request) });
-        return { outcome: 'waiting_for_step' };
+        return { answer: { outcome: 'waiting_for_step' } };
       }
       const branch = await findWait(tx, row);
       // Its time has come, or it did not wait: the node that has the run has decided already how it continues.
       if (branch === undefined && (job.state !== 'queued' || !waitsAt(run, wait.position)))
-        return { outcome: 'over' };
-      if (branch !== undefined && branch.until_ms <= nowMs) return { outcome: 'over' };
+        return { answer: { outcome: 'over' } };
+      if (branch !== undefined && branch.until_ms <= nowMs) return { answer: { outcome: 'over' } };
       await insertResume(tx, row);
       if (action === 'cancel') return this.#cancelNow(tx, run);
       if (branch === undefined)
@@ -122,7 +133,7 @@ export class RunResumer {
       // Other branches of the run may be under way, and the node that runs them need not wait until it parks the run.
       if (job.state === 'queued') await wakeJob(tx, runId, nowMs);
       await this.#store.notify(tx, 'millrace_jobs', job.state === 'queued' ? '' : `${wakeNotice}${runId}`);
-      return { outcome: 'done' };
+      return { answer: { outcome: 'done' } };
     });
   }
 
@@ -131,13 +142,13 @@ export class RunResumer {
     const notice = `${cancelNotice}${run.id}`;
     const end = { state: 'cancelled', reason: 'cancelled by its URL', notice } as const;
     const stored = await endLockedRun(options, tx, run, end);
-    return { outcome: 'done', ended: { workflowId: run.workflow_id, stored } };
+    return { answer: { outcome: 'done' }, ended: { workflowId: run.workflow_id, stored } };
   }
 }
 
-/** The outcome of a request; `ended`: it ended the run. */
+/** The answer to a request; `ended`: it ended the run. */
 interface Taken {
-  outcome: LinkOutcome;
+  answer: LinkAnswer;
   ended?: { workflowId: string; stored: StoredEvent[] };
 }
 

@@ -6,6 +6,7 @@ import { CallerError, UnavailableError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Logger } from '#lib/logger.ts';
 import { usageOf } from '#metering/invocation-usage.ts';
+import type { ShareObserver } from '#metering/share-records.ts';
 import { addUsage } from '#metering/usage-store.ts';
 import type { ComponentOwner, ComponentResolver } from '#registry/resolve-component.ts';
 import type { HttpReply, LogLine } from '#runner/call-outcome.ts';
@@ -82,6 +83,8 @@ export interface ActionRunnerOptions {
   /** Throws CallerError `quota_exceeded`. */
   admit: (ownerId: string) => void;
   platformVersion: string;
+  /** Learns which owner has too many under way. */
+  shares?: ShareObserver;
 }
 
 /** Runs one action by itself, like a step, and waits for its outcome. Only its usage is stored. */
@@ -94,7 +97,7 @@ export class ActionRunner {
 
   constructor(options: ActionRunnerOptions) {
     this.#options = options;
-    this.#slots = new ActionSlots(options.clock);
+    this.#slots = new ActionSlots(options.clock, options.shares);
   }
 
   /**

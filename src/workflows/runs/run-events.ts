@@ -1,6 +1,7 @@
 import type { Emission, NewEvent } from '#events/emit-event.ts';
 import { channels } from '#events/event.ts';
 import type { RunStepTable, RunTable } from '#storage/tables/workflow-tables.ts';
+import { carriedTrace } from '#telemetry/span.ts';
 import { sseChannel } from '#workflows/sends/send-sse.ts';
 import type { LiveRun } from './live-run.ts';
 import type { StepError } from './run-step.ts';
@@ -48,7 +49,9 @@ export function emissionsOf(live: LiveRun, end: { error: string | null; isSent: 
     ? live.sends.filter(({ kind }) => kind === 'emit').map(({ payload }) => emittedEvent(payload))
     : [];
   if (end.error !== null) events.push(errorEventOf(run, live.contextJson, end.error));
-  return events.length === 0 ? [] : [{ emitterId: run.workflow_id, hops: run.hops, events }];
+  return events.length === 0
+    ? []
+    : [{ emitterId: run.workflow_id, hops: run.hops, events, ...carriedTrace() }];
 }
 
 /** The event of a `$.send.emit`; `payload` is JSON `{ event, channel }`. The stream of `$.send.sse` shows nothing else. */

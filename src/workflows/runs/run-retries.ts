@@ -1,4 +1,5 @@
 import type { RunStepTable } from '#storage/tables/workflow-tables.ts';
+import type { StepRetries } from '#workflows/definitions/workflow-definition.ts';
 
 /** Retries of a failed step (specification of settings, `auto_retry`): 8 over about 10 hours, each twice as late. */
 const retriesMax = 8;
@@ -7,6 +8,11 @@ const firstRetryMs = 141_000;
 /** Pure: how long to wait after the `failures`-th failure of a step, in ms; undefined: there is no further retry. */
 export function retryWaitMs(failures: number): number | undefined {
   return failures > retriesMax ? undefined : firstRetryMs * 2 ** (failures - 1);
+}
+
+/** Pure: the same for a step or block that has retries of its own. */
+export function ownRetryWaitMs({ times, seconds }: StepRetries, failures: number): number | undefined {
+  return failures > times ? undefined : seconds * 1000 * 2 ** (failures - 1);
 }
 
 /**

@@ -6,10 +6,13 @@ import type { HostCall, HostCallAnswer, Runner, StepCall } from '#runner/runner.
 import { wasTakenDown } from '#runner/runner-outcomes.ts';
 import { readComponentDb } from '#sources/source-store.ts';
 import type { Db } from '#storage/store.ts';
-import type { LinkAction } from '#storage/tables/workflow-tables.ts';
+import type { LinkAction, RunTable } from '#storage/tables/workflow-tables.ts';
+import { currentSpan, inSpan } from '#telemetry/span.ts';
 import type { LoadedStep } from '#workflows/definitions/loaded-deployment.ts';
 import type { LiveRun } from './live-run.ts';
+import type { CallPlace, StepCaller } from './run-host-calls.ts';
 import { linkPath, type WaitPlace } from './run-link.ts';
+import { inStepSpan } from './run-span.ts';
 import { StepSlots } from './step-slots.ts';
 import type { Strand } from './strand.ts';
 
@@ -26,6 +29,8 @@ export interface StepError {
   code: string;
   msg: string;
   stack: string;
+  /** True: the time of a block was over, or an attempt of it has failed. Of the first, what it decided is in the exports beside the error. */
+  ofBlock?: true;
 }
 
 /** The outcome of one try of a step; texts are redacted. */
@@ -34,6 +39,10 @@ export interface StepResult {
   error?: StepError;
   /** Timeouts and exhausted memory are not tried again: they would be the same. */
   isFinal: boolean;
+  /** The time of a block around it was over, which ended it. */
+  isCutOff?: true;
+  /** The run that a `call` block has begun, and that waits. */
+  waitsFor?: CalledRun;
   /** JSON object. */
   exports: string;
   input: string | null;
@@ -44,6 +53,12 @@ export interface StepResult {
   dbSets: Record<string, string>;
   startedAtMs: number;
   endedAtMs: number;
+}
+
+/** The run that a `call` block has begun. */
+export interface CalledRun {
+  runId: string;
+  workflowId: string;
 }
 
 /** A step of a run that is to run next in its strand. */
@@ -59,7 +74,7 @@ export interface StepRunnerOptions {
   clock: { now(): number };
   /** Base of the URLs that resume and cancel a run: `{public_url}/in`. */
   inboundUrl: () => string;
-  hostCalls: (live: LiveRun, hostCall: HostCall) => Promise<HostCallAnswer>;
+  hostCalls: (live: LiveRun, hostCall: HostCall, caller: StepCaller) => Promise<HostCallAnswer>;
 }
 
 /** Runs one step in the sandbox. Its result is not recorded yet. Throws `UnavailableError` when the outcome is unknown. */
@@ -71,7 +86,15 @@ export class StepRunner {
     this.#options = options;
   }
 
-  async run(
+  run(
+    live: LiveRun,
+    at: StepPlace,
+    options: { signal: AbortSignal; onRespond: (reply: HttpReply) => void },
+  ): Promise<StepResult> {
+    return inStepSpan(live.run, at, () => this.#run(live, at, options));
+  }
+
+  async #run(
     live: LiveRun,
     at: StepPlace,
     options: { signal: AbortSignal; onRespond: (reply: HttpReply) => void },
@@ -79,30 +102,44 @@ export class StepRunner {
     const { clock } = this.#options;
     const startedAtMs = clock.now();
     const { strand, step } = at;
-    let outcome = await this.#call(live, at, options, false);
+    let waitsFor: CalledRun | undefined;
+    const onParked = (called: CalledRun) => {
+      waitsFor = called;
+    };
+    let outcome = await this.#call(live, at, { ...options, onParked }, false);
     for (let tries = 1; wasTakenDown(outcome); tries += 1) {
       // It may be the one that took the process down: alone, that shows.
       const alone = outcome.shared === true || tries >= sharedTriesMax;
-      outcome = await this.#call(live, at, options, alone);
+      outcome = await this.#call(live, at, { ...options, onParked }, alone);
     }
-    if (outcome.status === 'cancelled')
+    const isCutOff = outcome.status === 'cancelled' && strand.deadline?.expired !== undefined;
+    if (outcome.status === 'cancelled' && !(isCutOff && !live.abort.signal.aborted))
       throw new UnavailableError('overloaded', outcome.error?.message ?? 'the step was cancelled');
     live.segmentMs += outcome.durationMs;
     if (outcome.step?.usedScratch === true) live.usedScratch = true;
     if (outcome.response !== undefined) live.response ??= outcome.response;
-    return resultOf(live, { strand, step }, outcome, { startedAtMs, endedAtMs: clock.now() });
+    const result = resultOf(live, { strand, step }, outcome, { startedAtMs, endedAtMs: clock.now() });
+    if (isCutOff) return { ...result, isFinal: true, isCutOff, error: cutOffError };
+    return waitsFor === undefined || result.status === 'failed' ? result : { ...result, waitsFor };
   }
 
   async #call(
     live: LiveRun,
     at: StepPlace,
-    options: { signal: AbortSignal; onRespond: (reply: HttpReply) => void },
+    options: {
+      signal: AbortSignal;
+      onRespond: (reply: HttpReply) => void;
+      onParked: (called: CalledRun) => void;
+    },
     alone: boolean,
   ): Promise<CallOutcome> {
     const { deployment, run } = live;
     const { step } = at;
     const { runner, db, hostCalls } = this.#options;
     const release = await this.#slots.take(deployment.id);
+    const ended = new AbortController();
+    const caller = callerOf(live, at, { signal: ended.signal, parked: options.onParked });
+    const span = currentSpan();
     try {
       return await runner.call(
         {
@@ -128,10 +165,12 @@ export class StepRunner {
           onRespond: (reply) => {
             if (reply.immediate === true && run.id === live.run.id) options.onRespond(reply);
           },
-          onHostCall: (hostCall) => hostCalls(live, hostCall),
+          // The call comes out of the process that runs the step, which knows nothing of spans.
+          onHostCall: (hostCall) => inSpan(span, () => hostCalls(live, hostCall, caller)),
         },
       );
     } finally {
+      ended.abort();
       release();
     }
   }
@@ -148,7 +187,7 @@ export class StepRunner {
     };
     const links = live.isAction
       ? { resumeUrl: '', cancelUrl: '', byItself: true as const }
-      : this.linksOf(live, { position, iteration, try: strand.tryAt(position) });
+      : this.linksOf(live, { position, iteration, try: live.tryAt(position, strand) });
     return {
       kind: 'step',
       steps: strand.stepsJson(),
@@ -159,11 +198,35 @@ export class StepRunner {
   }
 
   /** The URLs that resume or cancel the run while it waits after this try of a step. */
-  linksOf({ run }: LiveRun, wait: WaitPlace): { resumeUrl: string; cancelUrl: string } {
+  linksOf(
+    { run }: { run: Pick<RunTable, 'id' | 'token'> },
+    wait: WaitPlace,
+  ): { resumeUrl: string; cancelUrl: string } {
     const url = (action: LinkAction) => `${this.#options.inboundUrl()}/${linkPath(run, wait, action)}`;
     return { resumeUrl: url('resume'), cancelUrl: url('cancel') };
   }
 }
+
+function callerOf(
+  live: LiveRun,
+  { strand, step, position }: StepPlace,
+  { signal, parked }: { signal: AbortSignal; parked: CallPlace['parked'] },
+): StepCaller {
+  const calledRunId = strand.calledAt(position)?.runId;
+  const place = {
+    ...{ position, iteration: strand.iteration, try: live.tryAt(position, strand), parked },
+    ...(calledRunId === undefined ? {} : { calledRunId }),
+  };
+  // A block that is tried by itself has no run that could continue.
+  const isCall = step.block?.kind === 'call' && live.run.no_store === 0;
+  return { call: isCall ? { runId: live.run.id, ...place } : undefined, signal };
+}
+
+const cutOffError: StepError = {
+  code: 'Timeout',
+  msg: 'the time of the block that the step is in was over',
+  stack: '',
+};
 
 function stepSeconds({ deployment, run }: LiveRun, step: LoadedStep): number {
   const byTrigger =

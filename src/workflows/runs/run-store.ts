@@ -1,20 +1,12 @@
-import { type CompiledQuery, sql } from 'kysely';
+import type { CompiledQuery } from 'kysely';
 import { heldJobsQuery } from '#jobs/run-job-store.ts';
 import type { Dialect } from '#storage/dialect.ts';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
-import type {
-  RunResumeTable,
-  RunSendTable,
-  RunState,
-  RunStepTable,
-  RunTable,
-} from '#storage/tables/workflow-tables.ts';
-import type { EndedStep } from './run.ts';
-import type { WaitPlace } from './run-link.ts';
+import type { RunState, RunTable } from '#storage/tables/workflow-tables.ts';
 
-export const runColumns = [
+const runColumns = [
   'id',
   'owner_id',
   'workflow_id',
@@ -35,203 +27,31 @@ export const runColumns = [
   'failures',
   'error',
   'reason',
+  'flow_warning',
   'created_at_ms',
   'started_at_ms',
   'ended_at_ms',
 ] as const satisfies readonly (keyof RunTable)[];
 
 /** What a list of runs shows: everything but the event, which may be large. */
-export const runListColumns = runColumns.filter((column) => column !== 'event' && column !== 'resumption');
+const runListColumns = runColumns.filter((column) => column !== 'event' && column !== 'resumption');
+
 export type LatestRun = Pick<RunTable, 'id' | 'workflow_id' | 'state' | 'created_at_ms'>;
 
 export type ListedRun = Omit<RunTable, 'event' | 'resumption'>;
 
-const stepColumns = [
-  'run_id',
-  'owner_id',
-  'workflow_id',
-  'position',
-  'iteration',
-  'try',
-  'step_id',
-  'namespace',
-  'state',
-  'input',
-  'exports',
-  'logs',
-  'error',
-  'started_at_ms',
-  'ended_at_ms',
-] as const satisfies readonly (keyof RunStepTable)[];
-
-const sendColumns = [
-  'run_id',
-  'number',
-  'owner_id',
-  'workflow_id',
-  'kind',
-  'payload',
-  'state',
-  'result',
-  'created_at_ms',
-  'ended_at_ms',
-] as const satisfies readonly (keyof RunSendTable)[];
-
 const runInsert: RowInsert<'runs'> = { table: 'runs', columns: runColumns };
-const stepInsert: RowInsert<'run_steps'> = { table: 'run_steps', columns: stepColumns };
-const sendInsert: RowInsert<'run_sends'> = { table: 'run_sends', columns: sendColumns };
 
-type DeferStore = Dialect & Pick<Store, 'defer'>;
-
-export async function insertRuns(store: DeferStore, tx: Tx, rows: readonly RunTable[]): Promise<void> {
+export async function insertRuns(
+  store: Dialect & Pick<Store, 'defer'>,
+  tx: Tx,
+  rows: readonly RunTable[],
+): Promise<void> {
   for (const query of insertRows(store, runInsert, rows)) await store.defer(tx, query);
-}
-
-export async function insertSteps(store: DeferStore, tx: Tx, rows: readonly RunStepTable[]): Promise<void> {
-  for (const query of insertRows(store, stepInsert, rows)) await store.defer(tx, query);
-}
-
-export async function insertSends(store: DeferStore, tx: Tx, rows: readonly RunSendTable[]): Promise<void> {
-  for (const query of insertRows(store, sendInsert, rows)) await store.defer(tx, query);
-}
-
-/** Marks the sends of a cancelled run as not sent. */
-export async function dropSends(tx: Tx, runId: string, nowMs: number): Promise<void> {
-  await tx
-    .updateTable('run_sends')
-    .set({ state: 'failed', result: JSON.stringify({ error: 'the run was cancelled' }), ended_at_ms: nowMs })
-    .where('run_id', '=', runId)
-    .where('state', '=', 'queued')
-    .execute();
-}
-
-/** What ended runs emitted is an event now. */
-export async function markEmitted(tx: Tx, runIds: readonly string[], nowMs: number): Promise<void> {
-  await tx
-    .updateTable('run_sends')
-    .set({ state: 'sent', ended_at_ms: nowMs })
-    .where('run_id', 'in', [...runIds])
-    .where('kind', '=', 'emit')
-    .where('state', '=', 'queued')
-    .execute();
 }
 
 export async function findRun(db: Db, id: string): Promise<RunTable | undefined> {
   return db.selectFrom('runs').select(runColumns).where('id', '=', id).executeTakeFirst();
-}
-
-/** The recorded tries of the steps of a run, in the order of the definition. */
-export async function stepsOfRun(db: Db, runId: string): Promise<RunStepTable[]> {
-  return db
-    .selectFrom('run_steps')
-    .select(stepColumns)
-    .where('run_id', '=', runId)
-    .orderBy('position')
-    .orderBy('iteration')
-    .orderBy('try')
-    .execute();
-}
-
-/** What a node needs of the recorded steps of a run to continue it. */
-export async function endedStepsOf(db: Db, runId: string): Promise<EndedStep[]> {
-  return db
-    .selectFrom('run_steps')
-    .select(['position', 'iteration', 'namespace', 'state', 'exports', 'error'])
-    .where('run_id', '=', runId)
-    .where('state', 'in', ['succeeded', 'caught'])
-    .orderBy('position')
-    .orderBy('iteration')
-    .orderBy('try')
-    .execute();
-}
-
-/** How much is recorded of the steps of a run. */
-export async function recordedOf(db: Db, runId: string): Promise<{ records: number; bytes: number }> {
-  const row = await db
-    .selectFrom('run_steps')
-    .select(({ fn }) => [
-      fn.countAll().as('records'),
-      sql<number | null>`sum(length(exports) + length(logs))`.as('bytes'),
-    ])
-    .where('run_id', '=', runId)
-    .executeTakeFirstOrThrow();
-  return { records: Number(row.records), bytes: Number(row.bytes ?? 0) };
-}
-
-/** The last recorded try of one step. */
-export async function lastTryOf(
-  db: Db,
-  runId: string,
-  { position, iteration }: Pick<WaitPlace, 'position' | 'iteration'>,
-): Promise<RunStepTable | undefined> {
-  return db
-    .selectFrom('run_steps')
-    .select(stepColumns)
-    .where('run_id', '=', runId)
-    .where('position', '=', position)
-    .where('iteration', '=', iteration)
-    .orderBy('try', 'desc')
-    .limit(1)
-    .executeTakeFirst();
-}
-
-/** Records of steps in maps that one answer shows: a map of 10,000 items has tens of thousands. */
-const shownInMapsMax = 1_000;
-
-/**
- * What an answer shows of the steps of a run: all that are in no map, and of those in maps the first 1,000, what did not succeed first. With
- * `iteration` those of this item alone, and of the maps in it. `left_out`: how many more there are.
- */
-export async function shownStepsOf(
-  db: Db,
-  runId: string,
-  iteration: string | undefined,
-): Promise<{ steps: RunStepTable[]; left_out: number }> {
-  const all = db.selectFrom('run_steps').where('run_id', '=', runId);
-  const inMaps =
-    iteration === undefined
-      ? all.where('iteration', '!=', '')
-      : all.where((where) =>
-          where.or([where('iteration', '=', iteration), where('iteration', 'like', `${iteration}-%`)]),
-        );
-  const shown = await inMaps
-    .select(stepColumns)
-    .orderBy((order) => order.case().when('state', '=', 'succeeded').then(1).else(0).end())
-    .orderBy('position')
-    .orderBy('iteration')
-    .orderBy('try')
-    .limit(shownInMapsMax + 1)
-    .execute();
-  const rest =
-    iteration === undefined ? await all.select(stepColumns).where('iteration', '=', '').execute() : [];
-  const steps = [...rest, ...shown.slice(0, shownInMapsMax)].sort(inOrder);
-  if (shown.length <= shownInMapsMax) return { steps, left_out: 0 };
-  const { count } = await inMaps.select(({ fn }) => fn.countAll().as('count')).executeTakeFirstOrThrow();
-  return { steps, left_out: Number(count) - shownInMapsMax };
-}
-
-/** By the definition, then by item, then by try. */
-function inOrder(a: RunStepTable, b: RunStepTable): number {
-  return a.position - b.position || byItem(a.iteration, b.iteration) || a.try - b.try;
-}
-
-function byItem(a: string, b: string): number {
-  const [left, right] = [a.split('-').map(Number), b.split('-').map(Number)];
-  for (const [index, number] of left.entries()) {
-    const other = right[index];
-    if (other === undefined) return 1;
-    if (number !== other) return number - other;
-  }
-  return left.length - right.length;
-}
-
-export async function sendsOfRun(db: Db, runId: string): Promise<RunSendTable[]> {
-  return db
-    .selectFrom('run_sends')
-    .select(sendColumns)
-    .where('run_id', '=', runId)
-    .orderBy('number')
-    .execute();
 }
 
 /** The newest run of each of these workflows, by workflow; one without runs is not in it. */
@@ -349,77 +169,9 @@ export async function markRunning(
     .execute();
 }
 
-/** Requests to resume or cancel that came while their step was still running, and that no run has yet. */
-export async function waitingResumesOf(
-  tx: Tx,
-  runIds: readonly string[],
-): Promise<Pick<RunResumeTable, 'run_id' | 'position' | 'iteration' | 'try' | 'kind' | 'request'>[]> {
-  return tx
-    .selectFrom('run_resumes')
-    .select(['run_id', 'position', 'iteration', 'try', 'kind', 'request'])
-    .where('run_id', 'in', [...runIds])
-    .where('request', 'is not', null)
-    .execute();
-}
-
-/** How the wait of a try was answered; undefined: it was not. */
-export async function findResume(
-  tx: Tx,
-  runId: string,
-  wait: WaitPlace,
-): Promise<Pick<RunResumeTable, 'kind'> | undefined> {
-  return tx
-    .selectFrom('run_resumes')
-    .select('kind')
-    .where('run_id', '=', runId)
-    .where('position', '=', wait.position)
-    .where('iteration', '=', wait.iteration)
-    .where('try', '=', wait.try)
-    .executeTakeFirst();
-}
-
-/** With the run locked, after `findResume`. */
-export async function insertResume(tx: Tx, row: RunResumeTable): Promise<void> {
-  await tx.insertInto('run_resumes').values(row).execute();
-}
-
-/** The run has the request, or no longer needs it. Only the fact that the wait was answered, and how, remains. */
-export function clearResumeQuery(tx: Tx, runId: string, wait: WaitPlace): CompiledQuery {
-  return tx
-    .updateTable('run_resumes')
-    .set({ request: null })
-    .where('run_id', '=', runId)
-    .where('position', '=', wait.position)
-    .where('iteration', '=', wait.iteration)
-    .where('try', '=', wait.try)
-    .compile();
-}
-
-/** The wait was not answered after all. */
-export function deleteResumeQuery(tx: Tx, runId: string, wait: WaitPlace): CompiledQuery {
-  return tx
-    .deleteFrom('run_resumes')
-    .where('run_id', '=', runId)
-    .where('position', '=', wait.position)
-    .where('iteration', '=', wait.iteration)
-    .where('try', '=', wait.try)
-    .compile();
-}
-
-/** The tries of one step of a run that have ended. */
-export async function endedTriesOf(
-  db: Db,
-  runId: string,
-  { position, iteration }: Pick<WaitPlace, 'position' | 'iteration'>,
-): Promise<number[]> {
-  const rows = await db
-    .selectFrom('run_steps')
-    .select('try')
-    .where('run_id', '=', runId)
-    .where('position', '=', position)
-    .where('iteration', '=', iteration)
-    .execute();
-  return rows.map((row) => row.try);
+/** What is wrong with the keys of a run's event. */
+export async function setFlowWarning(tx: Tx, runId: string, warning: string): Promise<void> {
+  await tx.updateTable('runs').set({ flow_warning: warning }).where('id', '=', runId).execute();
 }
 
 /** The run, locked after its job: every change takes the two in this order. */

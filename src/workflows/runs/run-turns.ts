@@ -9,11 +9,11 @@ const waitHereMaxMs = 1_000;
 const heldMs = 60_000;
 
 interface Turns {
-  /** Runs that have begun, and may begin: as the workflow says now; null: any number. */
+  /** Runs that have begun, and the workflow's present limit of them; null: none. */
   running: number;
   concurrency: number | null;
   waiting: (() => void)[];
-  /** Runs that were made here, which the store has as begun while they still wait for their turn. */
+  /** Runs that were made here and still wait for their turn, although the store counts them as begun. */
   made: Set<string>;
   window: { startMs: number; started: number; counted: Promise<void> } | undefined;
 }
@@ -120,7 +120,7 @@ export class RunTurns {
   #done(workflowId: string, turns: Turns): void {
     turns.running -= 1;
     admit(turns);
-    // The next run may be another node's, which then counts in the window too: it is counted in the store again.
+    // Another node may run the next ones, so the store is counted again.
     if (turns.running === 0 && this.#workflows.get(workflowId) === turns) this.#workflows.delete(workflowId);
   }
 

@@ -19,7 +19,7 @@ export interface RunTrigger {
   hops: number;
   /** Nothing of it is kept once it has ended. */
   noStore?: boolean;
-  /** A replay keeps the trace of the run it repeats. */
+  /** A replay keeps that of the run it repeats. Absent: the trace that triggered it, or where tracing is off the id of the run. */
   traceId?: string;
   replayOf?: string;
 }
@@ -28,6 +28,8 @@ export interface RunTrigger {
 export interface NewRun {
   run: RunTable;
   job: JobTable;
+  /** The `traceparent` of the span that it was made in; absent: there was none. */
+  trace?: string;
 }
 
 /** How a run left this node: in the state it ended in, waiting, refused by the queue, or in a way that this node does not know. */
@@ -36,10 +38,10 @@ export type TurnEnd = RunState | 'parked' | 'refused' | 'unknown';
 /** Why a run stops here for now; `branches`: some of its strands wait and the others have ended. */
 export type Stop = 'ended' | 'parked' | 'branches';
 
-/** A step that succeeded, or whose error a block handled, as far as the run needs it to continue. */
+/** A step that succeeded, or whose error a block handled, as far as the run needs it to continue; of a block with retries its failures too. */
 export type EndedStep = Pick<
   RunStepTable,
-  'position' | 'iteration' | 'namespace' | 'state' | 'exports' | 'error'
+  'position' | 'iteration' | 'attempt' | 'try' | 'namespace' | 'state' | 'exports' | 'error' | 'started_at_ms'
 >;
 
 /** The outcome of a run that a caller follows. */
@@ -65,11 +67,13 @@ export interface RunResumption {
   run?: { runs: number; context: unknown };
   /** JSON-able request that hit the resume URL; exported as `$resume_data`, or sent as `callback_request`. */
   request?: unknown;
+  /** The run that a `call` block has begun, and since when it waits for it, epoch ms. */
+  called?: { runId: string; workflowId: string; sinceMs: number };
   /** Its cancel URL was called while its step still ran. */
   cancelled?: true;
 }
 
-export const terminalStates: ReadonlySet<RunState> = new Set<RunState>([
+const terminalStates: ReadonlySet<RunState> = new Set<RunState>([
   'succeeded',
   'failed',
   'cancelled',

@@ -26,7 +26,7 @@ forEachStore((stores) => {
     await fixture.pool.stop(0);
     for (let run = 0; run < 3; run += 1) await starter.start(fixture.trigger());
     await assert.rejects(starter.start(fixture.trigger()), isBusy);
-    assert.equal(await starter.hasRoom('p_1', 1), false, 'mails too');
+    assert.equal(await starter.hasRoom({ workflowId: 'p_1', ownerId: 'o_1' }, 1), false, 'mails too');
     const large = { workflowId: 'p_2' };
     await starter.start(fixture.trigger('x'.repeat(600), large));
     clock.step(1_000);

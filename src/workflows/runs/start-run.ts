@@ -1,3 +1,5 @@
+import { parseFlowControl } from '#flow-control/flow-control.ts';
+import { hasCode, keysFrom, plainValues } from '#flow-control/read-keys.ts';
 import { type KeyedItem, keyRow, takeKeys, writeOnce } from '#idempotency/idempotency-key-store.ts';
 import type { RequestKey } from '#idempotency/request-key.ts';
 import { arrivalLane, arrivedMs, type FlowKeys } from '#jobs/held-jobs.ts';
@@ -13,14 +15,15 @@ import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import type { IdempotencyKeyTable } from '#storage/tables/idempotency-tables.ts';
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
-import { parseFlowControl } from '#workflows/definitions/flow-control.ts';
-import { hasCode, keysFrom, plainValues } from '#workflows/flow-control/read-keys.ts';
+import { carriedTrace, currentSpan } from '#telemetry/span.ts';
+import { derivedIds } from '#telemetry/trace-context.ts';
+import { noTracer, type Tracer } from '#telemetry/tracer.ts';
 import { newRunRow } from './new-run.ts';
 import { refuseGone } from './refuse-gone.ts';
 import type { FollowedRun, NewRun, RunReply, RunTrigger } from './run.ts';
 import { runBacklog } from './run-backlog-store.ts';
 import { insertRuns } from './run-store.ts';
-import type { WorkflowRuns } from './workflow-runs.ts';
+import type { WorkflowRuns } from './run-workflow.ts';
 
 /** Callers that wait for the answer of runs of one workflow, in this process. */
 const waitingForReplyMax = 1_024;
@@ -48,6 +51,7 @@ export class RunStarter {
   readonly #onRecorded: (workflowId: string) => void;
   readonly #onArrived: (workflowId: string, keys: { isEvaluated: boolean }) => void;
   readonly #hasOthers: () => boolean;
+  readonly #tracer: Pick<Tracer, 'isOn'>;
   /** Workflows whose last run that was made here waits under flow control, also where the pool has room for it. */
   readonly #held = new Set<string>();
 
@@ -62,7 +66,9 @@ export class RunStarter {
     onArrived: (workflowId: string, keys: { isEvaluated: boolean }) => void;
     /** How many may wait in the store. */
     waiting?: Pick<WaitingRuns, 'admit'>;
+    tracer?: Pick<Tracer, 'isOn'>;
   }) {
+    this.#tracer = options.tracer ?? noTracer;
     this.#onRecorded = options.onRecorded;
     this.#onArrived = options.onArrived;
     this.#waiting = options.waiting ?? new WaitingRuns({ ...options, count: runBacklog });
@@ -82,7 +88,7 @@ export class RunStarter {
    */
   async start(trigger: RunTrigger, key?: RequestKey): Promise<{ runId: string; repeated: boolean }> {
     const lane = sharedLane(trigger.workflowId);
-    const here = trigger.flowControl === null && this.#pool.hasRoom(lane);
+    const here = trigger.flowControl === null && this.#pool.hasRoom(lane, trigger.ownerId);
     const made = this.#make(trigger, lane, here);
     const keyed = key && keyOf(key, made, { accepted: true });
     const runId = made.run.id;
@@ -92,7 +98,7 @@ export class RunStarter {
     if (keyed === undefined) await this.#store.writes.submit(this.#write, made);
     else if (!(await this.#store.writes.submit(this.#writeOnce, { item: made, key: keyed })))
       return { runId, repeated: true };
-    if (trigger.flowControl === null) this.#pool.leftInStore(lane);
+    if (trigger.flowControl === null) this.#pool.leftInStore(lane, trigger.ownerId);
     else this.#arrived(trigger.workflowId, trigger.flowControl);
     return { runId, repeated: false };
   }
@@ -114,8 +120,9 @@ export class RunStarter {
     }
     const pool = this.#pool;
     const lane = sharedLane(trigger.workflowId);
-    if (!pool.hasRoomToStay(lane, waitingForReplyMax)) {
-      if (pool.hasRoomToStay('', 1)) throw tooMany(waitingForReplyMax, this.#clock.now());
+    if (!pool.hasRoomToStay(lane, trigger.ownerId, waitingForReplyMax)) {
+      if (pool.hasRoomToStay('', trigger.ownerId, 1)) throw tooMany(waitingForReplyMax, this.#clock.now());
+      pool.refusedToStay(trigger.ownerId);
       throw new UnavailableError('overloaded', 'the service has too much to do, or is stopping; try again');
     }
     const made = this.#make(trigger, lane, true, key?.id);
@@ -133,26 +140,34 @@ export class RunStarter {
 
   /**
    * Starts a run and waits until it has ended, or waits; resolves with its outcome in this process. A run of a workflow with flow control
-   * waits from the start.
+   * waits from the start. Undefined when a run of this key is there already.
    */
-  async startAndFollow(trigger: RunTrigger): Promise<FollowedRun> {
+  async startAndFollow(trigger: RunTrigger): Promise<FollowedRun>;
+  async startAndFollow(trigger: RunTrigger, key: RequestKey): Promise<FollowedRun | undefined>;
+  async startAndFollow(trigger: RunTrigger, key?: RequestKey): Promise<FollowedRun | undefined> {
     if (trigger.flowControl !== null) {
-      const { runId } = await this.start(trigger);
+      const { runId, repeated } = await this.start(trigger, key);
+      if (repeated) return undefined;
       return { runId, state: 'queued', result: '{}', lastNamespace: undefined, message: '' };
     }
     const made = this.#make(trigger, sharedLane(trigger.workflowId), true);
     const ended = this.#runs.follow(made.run.id);
     ended.catch(() => {});
-    await this.#runHere(made, { key: undefined });
-    return ended;
+    const keyed = key && keyOf(key, made, { accepted: true });
+    if (await this.#runHere(made, { key: keyed })) return ended;
+    this.#runs.stopFollowing(made.run.id);
+    return undefined;
   }
 
   /**
    * True when one more run of `prepare`, with an event of `bytes`, may wait. Otherwise a caller who knows an endpoint URL could fill the
    * disk of all others.
    */
-  async hasRoom(workflowId: string, bytes: number): Promise<boolean> {
-    const begins = !this.#held.has(workflowId) && this.#pool.hasRoom(sharedLane(workflowId));
+  async hasRoom(
+    { workflowId, ownerId }: { workflowId: string; ownerId: string },
+    bytes: number,
+  ): Promise<boolean> {
+    const begins = !this.#held.has(workflowId) && this.#pool.hasRoom(sharedLane(workflowId), ownerId);
     return begins || this.#waiting.admit(workflowId, bytes);
   }
 
@@ -160,11 +175,13 @@ export class RunStarter {
   prepare(trigger: RunTrigger, { inStore = false }: { inStore?: boolean } = {}): PreparedRun {
     const lane = inStore ? trigger.workflowId : sharedLane(trigger.workflowId);
     const { flowControl } = trigger;
-    const here = !inStore && flowControl === null && this.#pool.hasRoom(lane);
+    const here = !inStore && flowControl === null && this.#pool.hasRoom(lane, trigger.ownerId);
     const made = this.#make(trigger, lane, here);
     if (flowControl !== null)
       return { ...made, stored: () => this.#arrived(trigger.workflowId, flowControl) };
-    const stored = here ? () => this.#take(made, leased(made)) : () => this.#pool.leftInStore(lane);
+    const stored = here
+      ? () => this.#take(made, leased(made))
+      : () => this.#pool.leftInStore(lane, trigger.ownerId);
     return { ...made, stored };
   }
 
@@ -216,8 +233,11 @@ export class RunStarter {
     const { workflowId, ownerId } = trigger;
     const held = trigger.flowControl === null ? undefined : heldBy(trigger, trigger.flowControl);
     this.#noteHeld(workflowId, held !== undefined);
+    const traceId = trigger.traceId ?? this.#traceIdOf(id);
+    const traced = traceId === undefined ? trigger : { ...trigger, traceId };
     return {
-      run: newRunRow(trigger, { id, nowMs, token: newSecret(24), state: here ? 'running' : 'queued' }),
+      ...carriedTrace(),
+      run: newRunRow(traced, { id, nowMs, token: newSecret(24), state: here ? 'running' : 'queued' }),
       job: jobRow(
         {
           id,
@@ -227,6 +247,7 @@ export class RunStarter {
           payload: {
             run_id: id,
             workflow_id: workflowId,
+            ...carriedTrace(),
             ...(keyId === undefined ? {} : { key_id: keyId }),
             ...(held === undefined ? {} : { flow: held.keys }),
           },
@@ -236,6 +257,12 @@ export class RunStarter {
         here ? this.#pool.node : undefined,
       ),
     };
+  }
+
+  /** The trace that the run will be part of; undefined when tracing is off. */
+  #traceIdOf(id: string): string | undefined {
+    if (!this.#tracer.isOn) return undefined;
+    return currentSpan()?.context.traceId ?? derivedIds(id).traceId;
   }
 
   /**
@@ -296,14 +323,18 @@ function tooMany(limit: number, nowMs: number): CallerError {
   );
 }
 
-function leased({ run, job }: NewRun): LeasedJob {
+function leased({ run, job, trace }: NewRun): LeasedJob {
   return {
     id: job.id,
     kind: 'run_workflow',
     ownerId: job.owner_id,
     lane: job.lane,
     attempts: 1,
-    payload: { run_id: run.id, workflow_id: run.workflow_id },
+    payload: {
+      run_id: run.id,
+      workflow_id: run.workflow_id,
+      ...(trace === undefined ? {} : { trace }),
+    },
     bytes: run.event.length,
     createdAtMs: run.created_at_ms,
   };
@@ -316,6 +347,7 @@ function insertNewRuns(
 ): BatchWrite<NewRun, void> {
   return {
     name: 'insert-runs',
+    ownerOf: ({ run }) => run.owner_id,
     bytes: ({ run }) => run.event.length,
     async run(tx, made) {
       const runs = made.map(({ run }) => run);

@@ -34,7 +34,7 @@ export class StrandWaits {
     }
   }
 
-  /** Until the time (epoch ms), until `wake` is called, or until nothing of the run is under way here. */
+  /** Resolves at the time (epoch ms), when `wake` is called, or with `park` when no other strand of the run is working here. */
   async until(untilMs: number): Promise<Woken> {
     if (this.#signal.aborted) return 'park';
     const { promise, resolve } = Promise.withResolvers<Woken>();

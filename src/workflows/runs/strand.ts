@@ -1,4 +1,5 @@
 import type { RunStepTable, WaitKind } from '#storage/tables/workflow-tables.ts';
+import type { BlockDeadline } from './block-deadline.ts';
 import type { RunResumption } from './run.ts';
 
 /** What a strand waits for. */
@@ -19,8 +20,12 @@ export class Strand {
   readonly parent: Strand | undefined;
   /** Indexes of the items of the maps around it, as `3` or `3-17`; '' outside of maps. */
   readonly iteration: string;
+  /** Numbers of the attempts of the blocks with retries around its next step, as `2` or `2-1`; '' outside of such blocks. */
+  attempt: string;
   /** What it waited for before its next step; null: it did not wait. */
   waited: StrandWait | null = null;
+  /** The time limit of the innermost block around its next step that has one. */
+  deadline: BlockDeadline | undefined;
   /** Failures of the next step so far. */
   failures = 0;
   /** JSON text of `steps` without its last brace, up to the exports of this strand. */
@@ -34,6 +39,8 @@ export class Strand {
     this.#bytes = options.bytes;
     this.iteration = options.iteration ?? '';
     this.parent = options.parent;
+    this.attempt = options.parent?.attempt ?? '';
+    this.deadline = options.parent?.deadline;
   }
 
   /** A strand that begins here and sees what this one does. `item`: what a map exports while it runs for one item. */
@@ -68,10 +75,17 @@ export class Strand {
     }
   }
 
-  /** Counts the tries of a step, from 1: those before it failed, or asked to be run again. */
+  /** Counts the tries of a step in one attempt of the blocks around it, from 1: those before it failed, or asked to be run again. */
   tryAt(position: number): number {
     const reruns = this.waited?.position === position ? (this.waited.resumption.run?.runs ?? 1) - 1 : 0;
     return 1 + this.failures + reruns;
+  }
+
+  /** The run that a `call` block at this position has begun, and waits for; undefined: none. */
+  calledAt(position: number): RunResumption['called'] {
+    return this.waited?.position === position && this.waited.kind === 'call'
+      ? this.waited.resumption.called
+      : undefined;
   }
 
   /** Bytes of the event and of all exports that are seen. */

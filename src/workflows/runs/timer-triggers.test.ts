@@ -88,7 +88,12 @@ describe('timer triggers', () => {
     const timerOptions = (runs: RunPreparer, options: Partial<TimerOptions> = {}): TimerOptions => ({
       store: fixture.store,
       targets: {
-        dc: new SourceTicks({ store: fixture.store, onJobs: () => {} }),
+        dc: new SourceTicks({
+          store: fixture.store,
+          hold: async (_, jobs) => [...jobs],
+          onHeld: () => {},
+          onJobs: () => {},
+        }),
         p: new WorkflowTicks({ store: fixture.store, runs }),
       },
       mayRun: () => true,
@@ -138,7 +143,12 @@ describe('timer triggers', () => {
       const runs = new RowsOnly();
       const failing = timerOptions(runs, {
         targets: {
-          dc: new SourceTicks({ store: fixture.store, onJobs: () => {} }),
+          dc: new SourceTicks({
+            store: fixture.store,
+            hold: async (_, jobs) => [...jobs],
+            onHeld: () => {},
+            onJobs: () => {},
+          }),
           p: {
             fire: async (tx, ticks, nowMs) => {
               await new WorkflowTicks({ store: fixture.store, runs }).fire(tx, ticks, nowMs);

@@ -2,27 +2,31 @@ import { CallerError } from '#lib/errors.ts';
 import type { HostCall, HostCallAnswer } from '#runner/runner.ts';
 import type { Db } from '#storage/store.ts';
 import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
+import type { WorkflowCalls } from './call-workflow.ts';
 import type { LiveRun } from './live-run.ts';
-import type { FollowedRun } from './run.ts';
+import type { FollowedRun, RunTrigger } from './run.ts';
+import type { StepCaller } from './run-host-calls.ts';
 import type { RunStarter } from './start-run.ts';
 
 /**
  * Answers `$.flow.trigger(workflowId, payload)`: runs another workflow of the same owner and waits until it has ended, or
- * waits itself. The body is what its last step returned, as JSON, or with the option `result_type: "all_exports"` the
- * exports of all its steps by namespace; the header has run and state. Throws CallerError `not_found` for a workflow that is not there, not the owner's, or not active.
+ * waits itself; a `call` block then waits in the store until that run has ended. The body is what its last step returned, as JSON, or with the option `result_type: "all_exports"` the
+ * exports of all its steps by namespace. A `call` block waits for a run under flow control too, and runs the workflow once for each of its tries;
+ * the header has run and state. Throws CallerError `not_found` for a workflow that is not there, not the owner's, or not active.
  */
 export function triggerHostCalls(options: {
   db: Db;
   starter: () => RunStarter;
-}): (live: LiveRun, ask: HostCall) => Promise<HostCallAnswer> {
-  return async ({ run, deployment }, ask) => {
+  calls: Pick<WorkflowCalls, 'call'>;
+}): (live: LiveRun, ask: HostCall, caller: StepCaller) => Promise<HostCallAnswer> {
+  return async ({ run, deployment }, ask, { call, signal }) => {
     const id = ask.header.workflow_id;
     // PostgreSQL refuses a text with a NUL.
     const workflow =
       typeof id === 'string' && !id.includes('\0') ? await findWorkflow(options.db, id) : undefined;
     if (workflow === undefined || workflow.owner_id !== run.owner_id || workflow.state !== 'active')
       throw new CallerError('not_found', `there is no active workflow ${JSON.stringify(id)} of this owner`);
-    const ended = await options.starter().startAndFollow({
+    const trigger: RunTrigger = {
       workflowId: workflow.id,
       ownerId: workflow.owner_id,
       deploymentId: workflow.deployment_id,
@@ -34,10 +38,21 @@ export function triggerHostCalls(options: {
       event: ask.body.length === 0 ? 'null' : deployment.redact(payloadText(ask.body)),
       hops: run.hops + 1,
       traceId: run.trace_id,
-    });
+    };
+    const ended =
+      call === undefined
+        ? await options.starter().startAndFollow(trigger)
+        : await options.calls.call(trigger, call, signal);
+    if (ended.state === 'parked') call?.parked({ runId: ended.runId, workflowId: workflow.id });
     const header = { run_id: ended.runId, state: ended.state };
     if (ended.state === 'failed')
       throw new CallerError('workflow_failed', `workflow ${workflow.id} failed: ${ended.message}`, header);
+    if (ended.state === 'cancelled')
+      throw new CallerError(
+        'workflow_failed',
+        `run ${ended.runId} of workflow ${workflow.id} was cancelled`,
+        header,
+      );
     const isWhole =
       (ask.header.options as { result_type?: unknown } | undefined)?.result_type === 'all_exports';
     return { header, body: Buffer.from(isWhole ? ended.result : returnValueOf(ended)) };

@@ -3,6 +3,7 @@ import { must } from '#lib/assert.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
+import type { ShareObserver } from '#metering/share-records.ts';
 import type { ComponentOwner } from '#registry/resolve-component.ts';
 import type { Runner } from '#runner/runner.ts';
 import type { DeploymentContext } from '#sources/deployment.ts';
@@ -45,6 +46,8 @@ export interface StepTrierOptions {
   steps: StepRunner;
   runner: Pick<Runner, 'releaseScratch' | 'forget'>;
   platformVersion: string;
+  /** Learns which owner has too many under way. */
+  shares?: ShareObserver;
 }
 
 /**
@@ -57,7 +60,7 @@ export class StepTrier {
 
   constructor(options: StepTrierOptions) {
     this.#options = options;
-    this.#slots = new ActionSlots(options.clock);
+    this.#slots = new ActionSlots(options.clock, options.shares);
   }
 
   /**

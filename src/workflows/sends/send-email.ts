@@ -28,8 +28,13 @@ export interface Mail {
   workflowId?: string;
 }
 
-/** `url`: smtp://user:password@host:port, or smtps://… */
-export function createMailServer(options: { url: string; from: string; extraCa?: string }): MailServer {
+/** `url`: smtp://user:password@host:port, or smtps://…; `proxy`: http://user:password@host:port, which is asked for the host. */
+export function createMailServer(options: {
+  url: string;
+  from: string;
+  extraCa?: string;
+  proxy?: string;
+}): MailServer {
   const url = new URL(options.url);
   const isSecure = url.protocol === 'smtps:';
   const transport = createTransport({
@@ -47,6 +52,7 @@ export function createMailServer(options: { url: string; from: string; extraCa?:
     connectionTimeout: connectTimeoutMs,
     greetingTimeout: connectTimeoutMs,
     socketTimeout: silenceMs,
+    ...(options.proxy === undefined ? {} : { proxy: options.proxy }),
     // A mail is what is given here, never a file of this machine or what an address answers.
     disableFileAccess: true,
     disableUrlAccess: true,

@@ -25,6 +25,7 @@ import { forEachStore } from '../../../test/support/stores.ts';
 import { TestClock } from '../../../test/support/test-clock.ts';
 import { createMailServer, type MailServer } from './send-email.ts';
 import { RunSends, type SendOptions } from './send-from-run.ts';
+import { lockRunsOf, outcomesOfSends } from './send-health-store.ts';
 import { findRunSend } from './send-store.ts';
 
 const node = 'node_1';
@@ -150,7 +151,7 @@ forEachStore((fixture) => {
         router: noSubscribers,
         outcomes: new OutcomeRecorder(store, () => false),
       },
-      http: { dispatcher, version: '1.2.3', timeoutMs: 300 },
+      http: { dispatcher, version: '1.2.3', timeoutMs: 60_000 },
       mail,
       objects: {
         endpoint: receiver.url,
@@ -158,6 +159,7 @@ forEachStore((fixture) => {
         accessKey: 'the-access-key',
         secretKey: 'the-secret-key',
         dispatcher,
+        ownBucket: 'own-bucket',
       },
       ...options,
     });
@@ -181,7 +183,17 @@ forEachStore((fixture) => {
     await fixture.store.transaction(async (tx) => {
       await tx
         .insertInto('users')
-        .values({ id: 'u_1', username: 'mira', email: 'mira@example.com', is_admin: 0, created_at_ms: nowMs })
+        .values({
+          id: 'u_1',
+          username: 'mira',
+          email: 'mira@example.com',
+          is_admin: 0,
+          kind: 'person',
+          workspace_id: null,
+          created_by: null,
+          disabled_at_ms: null,
+          created_at_ms: nowMs,
+        })
         .execute();
       await tx
         .insertInto('workflows')
@@ -237,13 +249,13 @@ forEachStore((fixture) => {
       await store.transaction((tx) => tx.deleteFrom('run_sends').execute());
     }
     assert.equal(receiver.requests.length, 2, 'nothing was sent twice');
-    const { send, store } = await setUp();
+    const { send, store } = await setUp({ http: { dispatcher, version: '1', timeoutMs: 300 } });
     receiver.answerAlways(() => undefined);
     const late = await send('http', { method: 'PUT', url: receiver.url });
     assert.equal(late.state, 'failed');
     assert.match(String(late.result.error), /ETIMEDOUT.* 300 ms/);
     await store.transaction((tx) => tx.deleteFrom('run_sends').execute());
-    const gone = await send('http', { method: 'PUT', url: 'http://127.0.0.1:1/' });
+    const gone = await (await setUp()).send('http', { method: 'PUT', url: 'http://127.0.0.1:1/' });
     assert.match(String(gone.result.error), /ECONNREFUSED/);
   });
 
@@ -278,6 +290,33 @@ forEachStore((fixture) => {
     await store.transaction((tx) => tx.updateTable('runs').set({ state: 'failed' }).execute());
     receiver.answerAlways({});
     assert.equal((await sendAll(get('/g')))?.state, 'failing', 'the run itself has failed');
+    const { run_id: runId, number } = await store.read
+      .selectFrom('run_sends')
+      .select(['run_id', 'number'])
+      .executeTakeFirstOrThrow();
+    const ended = { runId, number, outcome: { state: 'failed', result: { status: 500 } }, nowMs } as const;
+    const [outcome] = await store.transaction((tx) => outcomesOfSends(tx, [ended]));
+    assert.equal(outcome?.version, 'd_1', 'a success of the next deployment is one of its own');
+  });
+
+  test('of two sends that end at the same moment, the second one waits for what the first one records', async () => {
+    const { store, queue } = await setUp();
+    await queue(['http', {}]);
+    const { id } = await store.read.selectFrom('runs').select('id').executeTakeFirstOrThrow();
+    const order: string[] = [];
+    let second: Promise<void> | undefined;
+    await store.transaction(async (tx) => {
+      await lockRunsOf(store, tx, [id]);
+      second = store.transaction(async (other) => {
+        await lockRunsOf(store, other, [id]);
+        order.push('second');
+      });
+      // Without the lock the second one needs a few statements.
+      for (let n = 0; n < 50; n += 1) await tx.selectFrom('runs').select('id').execute();
+      order.push('first');
+    });
+    await second;
+    assert.deepEqual(order, ['first', 'second']);
   });
 
   test('headers and parameters that are no text are sent as JSON', async () => {

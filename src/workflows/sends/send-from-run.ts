@@ -15,7 +15,7 @@ import type { RunSendTable } from '#storage/tables/workflow-tables.ts';
 import { SendError, type SendOutcome } from './run-send.ts';
 import { type MailServer, sendEmail } from './send-email.ts';
 import { type HttpSender, sendHttp } from './send-http.ts';
-import { type ObjectStorage, sendS3 } from './send-s3.ts';
+import { type SendStorage, sendS3 } from './send-s3.ts';
 import { storeSse } from './send-sse.ts';
 import {
   addressOfUser,
@@ -46,7 +46,7 @@ export interface SendOptions {
   http: HttpSender;
   /** undefined: none is set, and what was to be sent there fails with that reason. */
   mail: MailServer | undefined;
-  objects: ObjectStorage | undefined;
+  objects: SendStorage | undefined;
 }
 
 /**

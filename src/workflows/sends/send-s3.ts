@@ -1,9 +1,7 @@
-import { createHash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
-import { AwsV4Signer } from 'aws4fetch';
-import type { GuardedDispatcher } from '#egress/guarded-dispatcher.ts';
-import { guardedFetch } from '#egress/guarded-fetch.ts';
+import { isBucketName } from '#config/bucket-name.ts';
+import { type ObjectStorage, requestObject } from '#egress/object-storage.ts';
 import { toError } from '#lib/errors.ts';
 import type { RunSendTable } from '#storage/tables/workflow-tables.ts';
 import { optionalText, requiredText, SendError, type SendOutcome, sendArgument } from './run-send.ts';
@@ -13,16 +11,8 @@ const timeoutMs = 30_000;
 const answerBytesMax = 1024;
 const prefixCharactersMax = 500;
 
-/** Object storage of the instance. */
-export interface ObjectStorage {
-  /** '' is that of AWS in the region. */
-  endpoint: string;
-  region: string;
-  accessKey: string;
-  secretKey: string;
-  /** Reaches what the operator named, private addresses too; which host that is, no workflow can say. */
-  dispatcher: GuardedDispatcher;
-}
+/** Where sends go. No workflow writes to `ownBucket`, which has the files of the instance; '': it has none. */
+export type SendStorage = ObjectStorage & { ownBucket: string };
 
 /**
  * `$.send.s3`: `{ bucket, prefix, payload }` becomes the gzipped line of JSON `<prefix>/YYYY/MM/DD/HH/<time>-<run>-<n>.gz`,
@@ -30,7 +20,7 @@ export interface ObjectStorage {
  * Its name is the same when it is sent once more after a crash, so that it is there once.
  */
 export async function sendS3(
-  storage: ObjectStorage | undefined,
+  storage: SendStorage | undefined,
   send: Pick<RunSendTable, 'payload' | 'run_id' | 'number' | 'created_at_ms'>,
   signal: AbortSignal,
 ): Promise<SendOutcome> {
@@ -38,8 +28,12 @@ export async function sendS3(
     throw new SendError('no object storage is set: MILLRACE_S3_ACCESS_KEY, MILLRACE_S3_SECRET_KEY');
   const argument = sendArgument(send.payload);
   const bucket = requiredText(argument, 'bucket');
-  if (!/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/.test(bucket) || bucket.includes('..'))
+  if (!isBucketName(bucket))
     throw new SendError(`bucket: ${JSON.stringify(bucket.slice(0, 100))} is not the name of a bucket`);
+  if (bucket === storage.ownBucket)
+    throw new SendError(
+      `bucket: ${JSON.stringify(bucket)} has the files of the instance; use another bucket`,
+    );
   // Looked at before anything else: taking slashes off takes time that grows with the square of a long text.
   const given = optionalText(argument, 'prefix') ?? '';
   const prefix = given.length > prefixCharactersMax ? undefined : given.replace(/^\/+|\/+$/g, '');
@@ -54,27 +48,11 @@ export async function sendS3(
   const second = iso.slice(0, 19).replaceAll(/[T:]/g, '-');
   const key = `${prefix === '' ? '' : `${prefix}/`}${hour}/${second}-${send.run_id}-${send.number}.gz`;
   const body = await compress(`${JSON.stringify(argument.payload)}\n`);
-  const endpoint = storage.endpoint.replace(/\/+$/, '') || `https://s3.${storage.region}.amazonaws.com`;
-  const signed = await new AwsV4Signer({
-    method: 'PUT',
-    url: `${endpoint}/${bucket}/${key.split('/').map(encodeURIComponent).join('/')}`,
-    headers: {
-      'content-type': 'application/x-ndjson',
-      'content-encoding': 'gzip',
-      'x-amz-content-sha256': createHash('sha256').update(body).digest('hex'),
-    },
-    accessKeyId: storage.accessKey,
-    secretAccessKey: storage.secretKey,
-    service: 's3',
-    region: storage.region,
-  }).sign();
   try {
-    const answer = await guardedFetch(signed.url.href, {
-      dispatcher: storage.dispatcher,
+    const answer = await requestObject(storage, {
       method: 'PUT',
-      headers: Object.fromEntries(signed.headers),
-      body,
-      maxRedirects: 0,
+      ...{ bucket, key, body },
+      headers: { 'content-type': 'application/x-ndjson', 'content-encoding': 'gzip' },
       maxBytes: answerBytesMax,
       onOverflow: 'truncate',
       timeoutMs,

@@ -89,7 +89,7 @@ export async function failedSendsOf(db: Db, runIds: readonly string[]): Promise<
 }
 
 export interface SendEnd {
-  job: { id: string; attempts: number };
+  job: { id: string; attempts: number; ownerId: string };
   runId: string;
   number: number;
   /** undefined: there was nothing left to send. */
@@ -105,6 +105,8 @@ export function settleSends(
 ): BatchWrite<SendEnd, boolean> {
   return {
     name: 'settle-sends',
+    endsWork: true,
+    ownerOf: ({ job }) => job.ownerId,
     async run(tx, ends) {
       const held = await settleJobs(store, tx, { node, jobs: ends.map(({ job }) => job) });
       const ended = ends.flatMap((end): EndedSend[] =>

@@ -1,0 +1,67 @@
+import { createHash } from 'node:crypto';
+import { AwsV4Signer } from 'aws4fetch';
+import type { GuardedDispatcher } from './guarded-dispatcher.ts';
+import { type GuardedResponse, guardedFetch } from './guarded-fetch.ts';
+
+/** Object storage of the instance, with the S3 protocol. */
+export interface ObjectStorage {
+  /** '' is that of AWS in the region. */
+  endpoint: string;
+  region: string;
+  accessKey: string;
+  secretKey: string;
+  /** Reaches what the operator named, private addresses too; which host that is, no user can say. */
+  dispatcher: GuardedDispatcher;
+}
+
+export interface ObjectRequest {
+  method: 'GET' | 'PUT' | 'DELETE';
+  bucket: string;
+  /** Undefined: the request is about the bucket itself. */
+  key?: string;
+  query?: Readonly<Record<string, string>>;
+  headers?: Readonly<Record<string, string>>;
+  body?: Uint8Array;
+  /** Largest answer, and what happens to a larger one, as for `guardedFetch`. */
+  maxBytes: number;
+  onOverflow?: 'error' | 'truncate';
+  timeoutMs: number;
+  signal?: AbortSignal;
+}
+
+export function endpointOf({ endpoint, region }: Pick<ObjectStorage, 'endpoint' | 'region'>): string {
+  return endpoint.replace(/\/+$/, '') || `https://s3.${region}.amazonaws.com`;
+}
+
+/** One signed request, by path (`<endpoint>/<bucket>/<key>`). Resolves with any status; rejects as `guardedFetch` does. */
+export async function requestObject(
+  storage: ObjectStorage,
+  request: ObjectRequest,
+): Promise<GuardedResponse> {
+  const { method, bucket, key, query, headers, body, signal, ...limits } = request;
+  const path = key === undefined ? '' : `/${key.split('/').map(encodeURIComponent).join('/')}`;
+  const search = query === undefined ? '' : `?${new URLSearchParams(query)}`;
+  const signed = await new AwsV4Signer({
+    method,
+    url: `${endpointOf(storage)}/${bucket}${path}${search}`,
+    headers: {
+      ...headers,
+      'x-amz-content-sha256': createHash('sha256')
+        .update(body ?? '')
+        .digest('hex'),
+    },
+    accessKeyId: storage.accessKey,
+    secretAccessKey: storage.secretKey,
+    service: 's3',
+    region: storage.region,
+  }).sign();
+  return guardedFetch(signed.url.href, {
+    ...limits,
+    dispatcher: storage.dispatcher,
+    method,
+    headers: Object.fromEntries(signed.headers),
+    ...(body === undefined ? {} : { body }),
+    ...(signal === undefined ? {} : { signal }),
+    maxRedirects: 0,
+  });
+}

@@ -1,0 +1,3 @@
+import { runAtKernelLevel } from '../../test/support/sandbox-level.ts';
+
+await runAtKernelLevel(() => import('./groups-of-processes.test.ts'));

@@ -1,0 +1,65 @@
+/**
+ * The isolation of user code. `kernel`: namespaces and a filter of system calls, set up by bubblewrap. `seat-belt`: Node's permission
+ * model, which stops accidents and known ways out, and is no wall. `off`: none, for development.
+ */
+export const sandboxLevels = ['kernel', 'seat-belt', 'off'] as const;
+export type SandboxLevel = (typeof sandboxLevels)[number];
+
+/** Programs and files that the kernel level uses on this machine. */
+export interface KernelPrograms {
+  bwrap: string;
+  bwrapVersion: string;
+  /** Shared libraries of Node and of `prlimit`, with the loader. */
+  libraries: readonly string[];
+  /** Path of prlimit, which sets resource limits before Node starts; undefined where util-linux is not installed. */
+  prlimit: string | undefined;
+  /** Path of the file with the system call filter. */
+  filter: string;
+  /** The same for processes that may start programs. */
+  filterWithPrograms: string;
+}
+
+/** The confinement that works on this machine, as found by the self-test. */
+export interface Confinement {
+  level: SandboxLevel;
+  /** True: each process runs as a user that no other process has. */
+  distinctUsers: boolean;
+  setpriv: string | undefined;
+  /** Path of prlimit for the seat belt. */
+  prlimit: string | undefined;
+  /** Programs of the kernel level. */
+  kernel?: KernelPrograms;
+  /** The reason why the kernel level is not used, where it was tried. */
+  notKernel?: string;
+}
+
+/**
+ * Everything that one sandboxed process is granted. `bubblewrap-command.ts` says which files exist for it at the kernel level, and
+ * `node-command.ts` what it may read at the seat belt.
+ */
+export interface SandboxGrant {
+  level: SandboxLevel;
+  /** Path of the one file that it starts from. */
+  program: string;
+  /**
+   * The one folder that it may read and write. At the kernel level it is `/tmp` inside, and in memory. Absent at the seat belt, where no file of
+   * the machine is granted.
+   */
+  scratch?: string;
+  scratchBytesMax: number;
+  /** Further folders that it may read: npm packages of the code that it will run. At the seat belt they are granted only with `addons`. */
+  packages?: readonly string[];
+  /** True: native addons may be loaded from these folders. They are not subject to the permission model. */
+  addons?: boolean;
+  memoryMb: number;
+  /** User ID that owns only `scratch`. Set when the service is root. */
+  uid?: number;
+  /** Path of setpriv, which ends the process when the service dies and forbids set-uid programs. */
+  setpriv?: string;
+  /** Path of prlimit, which sets resource limits before Node starts. */
+  prlimit?: string;
+  /** Programs of the kernel level; absent at the other levels. */
+  kernel?: KernelPrograms;
+  /** True: the process runs without Node's permission model, so that the self-test tries the walls behind it. */
+  bare?: boolean;
+}

@@ -1,0 +1,163 @@
+/** A write that waits for its batch. */
+export interface QueuedWrite {
+  /** Undefined: the instance, which has a share as an owner has. */
+  readonly ownerId: string | undefined;
+  readonly bytes: number;
+  /** A caller waits for it. */
+  readonly isUrgent: boolean;
+  /** True: it records how admitted work ended, and is refused only when the whole queue is full. */
+  readonly endsWork: boolean;
+  state: 'waiting' | 'taken' | 'cancelled';
+  /** The order in which writes were added; set by the queue. */
+  number: number;
+}
+
+/** Why a write is not added: the queue is full, or the owner's share of it is. */
+export type QueueRefusal = 'full' | 'share';
+
+/** Waiting writes of one owner. */
+interface Lane<Write> {
+  writes: Write[];
+  /** Index of the first write that was not taken. */
+  first: number;
+  bytes: number;
+  /** Bytes of those that were taken. */
+  takenBytes: number;
+}
+
+/** Writes of a batch that is being taken, and the lanes that they are taken from. */
+interface Batch<Write> {
+  writes: Write[];
+  /** Cancelled writes count as items, not as bytes. */
+  bytes: number;
+  lanes: Set<Lane<Write>>;
+}
+
+/** Writes waiting at most; beyond that the store is too slow for what comes in, and callers get an error immediately. */
+const waitingMax = 20_000;
+const waitingBytesMax = 256 * 1024 * 1024;
+/**
+ * Maximum ratio of what an owner has waiting to the room that is left for all. A single owner may use three quarters of the queue, four
+ * owners less than a quarter each, and there is always room for an owner that has nothing waiting.
+ */
+const sharePerRoom = 3;
+/** Items in one transaction: enough to hide an fsync, few enough that no write waits long behind it. */
+export const batchMax = 256;
+/** A batch ends with the item that reaches this: one message to the store must not grow to gigabytes. */
+const batchBytesMax = 16 * 1024 * 1024;
+/** An owner that has this much in a batch adds to it only what others leave room for. */
+const batchBytesPerOwner = batchBytesMax / 4;
+
+/**
+ * Writes that wait for the store, by owner. Owners take turns when a batch is taken, so that an owner with few writes has them in the next
+ * batch, however many another owner has waiting. Writes of one owner are taken in the order in which they were added, and so is
+ * everything when all of it fits into one batch.
+ */
+export class WriteQueue<Write extends QueuedWrite> {
+  /** Lanes with writes in them, in the order of their turns. */
+  readonly #lanes = new Map<string | undefined, Lane<Write>>();
+  #length = 0;
+  #bytes = 0;
+  #urgent = 0;
+  #added = 0;
+
+  get length(): number {
+    return this.#length;
+  }
+
+  /** Writes that callers wait for. */
+  get urgent(): number {
+    return this.#urgent;
+  }
+
+  /** Adds a write, or returns why it was not added. */
+  add(write: Write): QueueRefusal | undefined {
+    let lane = this.#lanes.get(write.ownerId);
+    const refusal = this.#refusalOf(write, lane);
+    if (refusal !== undefined) return refusal;
+    if (lane === undefined) {
+      lane = { writes: [], first: 0, bytes: 0, takenBytes: 0 };
+      this.#lanes.set(write.ownerId, lane);
+    }
+    write.number = this.#added;
+    this.#added += 1;
+    lane.writes.push(write);
+    lane.bytes += write.bytes;
+    this.#length += 1;
+    this.#bytes += write.bytes;
+    if (write.isUrgent) this.#urgent += 1;
+    return undefined;
+  }
+
+  /** The writes of the next batch, without those that were cancelled. */
+  takeBatch(): Write[] {
+    const fits = this.#length <= batchMax && this.#bytes < batchBytesMax;
+    if (this.#lanes.size === 1 && fits) return this.takeAll();
+    const batch: Batch<Write> = { writes: [], bytes: 0, lanes: new Set() };
+    this.#takeTurns(batch, batchBytesPerOwner);
+    this.#takeTurns(batch, Number.POSITIVE_INFINITY);
+    for (const lane of batch.lanes) {
+      lane.writes.splice(0, lane.first);
+      lane.first = 0;
+      lane.takenBytes = 0;
+    }
+    return inOrder(batch.writes);
+  }
+
+  /** All writes, without those that were cancelled. */
+  takeAll(): Write[] {
+    const lanes = [...this.#lanes.values()];
+    this.#lanes.clear();
+    this.#length = 0;
+    this.#bytes = 0;
+    this.#urgent = 0;
+    return inOrder(lanes.length === 1 ? (lanes[0]?.writes ?? []) : lanes.flatMap(({ writes }) => writes));
+  }
+
+  #refusalOf({ bytes, endsWork }: Write, lane: Lane<Write> | undefined): QueueRefusal | undefined {
+    const room = waitingMax - this.#length - 1;
+    const bytesRoom = waitingBytesMax - this.#bytes - bytes;
+    // A single item is taken whatever its size.
+    if (room < 0 || (this.#bytes > 0 && bytesRoom < 0)) return 'full';
+    if (endsWork || lane === undefined) return undefined;
+    const isTooMany = lane.writes.length + 1 > sharePerRoom * room;
+    const isTooMuch = bytes > 0 && lane.bytes > 0 && lane.bytes + bytes > sharePerRoom * bytesRoom;
+    return isTooMany || isTooMuch ? 'share' : undefined;
+  }
+
+  /** One write of each lane in turn, until the batch is full or no lane has one that may be added. */
+  #takeTurns(batch: Batch<Write>, bytesPerOwner: number): void {
+    const passed: [string | undefined, Lane<Write>][] = [];
+    // A lane that is set again is visited again, after the others.
+    for (const [ownerId, lane] of this.#lanes) {
+      if (batch.writes.length >= batchMax || batch.bytes >= batchBytesMax) break;
+      this.#lanes.delete(ownerId);
+      if (lane.takenBytes >= bytesPerOwner) {
+        passed.push([ownerId, lane]);
+        continue;
+      }
+      this.#takeFirst(lane, batch);
+      if (lane.first < lane.writes.length) this.#lanes.set(ownerId, lane);
+    }
+    for (const [ownerId, lane] of passed) this.#lanes.set(ownerId, lane);
+  }
+
+  #takeFirst(lane: Lane<Write>, batch: Batch<Write>): void {
+    const write = lane.writes[lane.first] as Write;
+    lane.first += 1;
+    lane.bytes -= write.bytes;
+    this.#length -= 1;
+    this.#bytes -= write.bytes;
+    if (write.isUrgent) this.#urgent -= 1;
+    batch.writes.push(write);
+    batch.lanes.add(lane);
+    if (write.state !== 'waiting') return;
+    lane.takenBytes += write.bytes;
+    batch.bytes += write.bytes;
+  }
+}
+
+/** Those that were not cancelled, in the order in which they were added. */
+function inOrder<Write extends QueuedWrite>(writes: Write[]): Write[] {
+  return writes.sort((a, b) => a.number - b.number).filter(({ state }) => state === 'waiting');
+}

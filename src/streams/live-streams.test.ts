@@ -1,0 +1,296 @@
+import assert from 'node:assert/strict';
+import { EventEmitter, once } from 'node:events';
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterEach, describe, test } from 'node:test';
+import { removeEmitter } from '#events/delete-events.ts';
+import type { StoredEvent } from '#events/event.ts';
+import { EventBus } from '#events/event-bus.ts';
+import { formatEventId } from '#events/event-id.ts';
+import { deleteEmitter, deleteEventRange, insertEmitter } from '#events/event-store.ts';
+import { silentLogger } from '#lib/logger.ts';
+import type { Store } from '#storage/store.ts';
+import { emitUnheard } from '../../test/support/no-subscribers.ts';
+import { forEachStore } from '../../test/support/stores.ts';
+import { patienceMs, waitFor, within } from '../../test/support/wait-for.ts';
+import { LiveStreams } from './live-streams.ts';
+
+forEachStore((fixture) => {
+  test('an event that another process stored is sent before the next one of this process', async () => {
+    const { store } = fixture;
+    await store.transaction((tx) => insertEmitter(tx, { id: 'dc_1', ownerId: 'u_1' }));
+    const emit = (n: number): Promise<StoredEvent[]> =>
+      store.transaction(async (tx) => {
+        const emission = { emitterId: 'dc_1', hops: 0, events: [{ channel: '', event: `{"n":${n}}` }] };
+        const [result] = await emitUnheard(store, tx, [emission], 1_800_000_000_000);
+        return result?.accepted === true ? result.stored : [];
+      });
+    const bus = new EventBus(silentLogger);
+    const streams = new LiveStreams();
+    const server = createServer((_request, response) => {
+      const options = {
+        store,
+        bus,
+        logger: silentLogger,
+        emitterId: 'dc_1',
+        channel: '',
+        lastEventId: undefined,
+        mayRead: async () => true,
+      };
+      void streams.open(response, options);
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const response = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+    let text = '';
+    const reading = (async () => {
+      for await (const chunk of response.body ?? []) text += Buffer.from(chunk).toString();
+    })();
+    try {
+      await waitFor(() => text.includes(':sse-handshake'));
+      const mine = await emit(1);
+      bus.publish(mine);
+      await waitFor(() => text.includes('"n":1'));
+      const theirs = await emit(2);
+      bus.publish(await emit(3));
+      await waitFor(() => text.includes('"n":3'));
+      assert.ok(text.indexOf('"n":2') > 0, 'the event of the other process is there');
+      assert.ok(text.indexOf('"n":2') < text.indexOf('"n":3'), 'and in its place');
+      assert.ok(text.includes(`id: ${theirs[0] === undefined ? '' : formatEventId(theirs[0])}\n`));
+    } finally {
+      streams.close();
+      await reading;
+      server.close();
+    }
+  });
+
+  test('events that are deleted while a reader catches up are reported as a gap', async () => {
+    const { store } = fixture;
+    await store.transaction((tx) => insertEmitter(tx, { id: 'dc_1', ownerId: 'u_1' }));
+    const texts = [
+      '"seen"',
+      ...Array.from({ length: 4 }, (_, n) => JSON.stringify(`${n}`.padEnd(1_500_000))),
+    ];
+    const stored = await store.transaction(async (tx) => {
+      const events = texts.map((event) => ({ channel: '', event }));
+      const [result] = await emitUnheard(
+        store,
+        tx,
+        [{ emitterId: 'dc_1', hops: 0, events }],
+        1_800_000_000_000,
+      );
+      return result?.accepted === true ? result.stored : [];
+    });
+    const [seen, , , third] = stored;
+    assert.ok(seen !== undefined && third !== undefined);
+    const written: string[] = [];
+    // A reader that takes the first event, and nothing more until it is drained.
+    const response = Object.assign(new EventEmitter(), {
+      writableLength: 0,
+      writeHead: () => {},
+      end: () => {},
+      destroy: () => {},
+      write(message: string | Buffer) {
+        for (const text of String(message).split('\n\n').slice(0, -1))
+          written.push(/^data: {"event":"(.)/m.exec(text)?.[1] ?? text.slice(0, 10));
+        if (written.at(-1) === '0') this.writableLength = 2_000_000;
+      },
+    });
+    const streams = new LiveStreams();
+    await streams.open(response as unknown as ServerResponse, {
+      store,
+      bus: new EventBus(silentLogger),
+      logger: silentLogger,
+      emitterId: 'dc_1',
+      channel: '',
+      lastEventId: seen,
+      mayRead: async () => true,
+    });
+    try {
+      await waitFor(() => response.listenerCount('drain') > 0);
+      await store.transaction((tx) =>
+        deleteEventRange(tx, { emitterId: 'dc_1', channel: '', start: third, end: third, limit: 1 }),
+      );
+      response.writableLength = 0;
+      response.emit('drain');
+      await waitFor(() => written.at(-1) === '3');
+      assert.deepEqual(written.slice(1), ['0', '1', 'event: gap', '3']);
+    } finally {
+      streams.close();
+    }
+  });
+
+  test('what another process stored is read once for all readers, who all get it', async () => {
+    const { store } = fixture;
+    await store.transaction((tx) => insertEmitter(tx, { id: 'dc_1', ownerId: 'u_1' }));
+    let reads = 0;
+    const read = new Proxy(store.read, {
+      get: (target, property) => {
+        if (property === 'selectFrom') reads += 1;
+        const value = Reflect.get(target, property);
+        return typeof value === 'function' ? value.bind(target) : value;
+      },
+    });
+    const bus = new EventBus(silentLogger);
+    const streams = new LiveStreams();
+    const readers = Array.from({ length: 50 }, () => {
+      const written: string[] = [];
+      return Object.assign(new EventEmitter(), {
+        ...{ written, writableLength: 0, writeHead: () => {}, end: () => {}, destroy: () => {} },
+        write: (message: string | Buffer) => written.push(String(message)),
+      });
+    });
+    for (const response of readers) {
+      await streams.open(response as unknown as ServerResponse, {
+        ...{ store: Object.create(store, { read: { value: read } }) as Store, bus, logger: silentLogger },
+        ...{ emitterId: 'dc_1', channel: '', lastEventId: undefined, mayRead: async () => true },
+      });
+    }
+    reads = 0;
+    try {
+      for (const n of [1, 2]) {
+        const emission = { emitterId: 'dc_1', hops: 0, events: [{ channel: '', event: `"theirs ${n}"` }] };
+        await store.transaction((tx) => emitUnheard(store, tx, [emission], 1_800_000_000_000));
+        bus.heard('u_1:dc_1');
+        await waitFor(() => readers.every(({ written }) => written.at(-1)?.includes(`theirs ${n}`)));
+      }
+      assert.ok(reads <= 8, `${reads} reads for 2 events and 50 readers`);
+    } finally {
+      streams.close();
+    }
+  });
+
+  test('a reader that comes when the store is away is cut off, and nothing is kept for it', async () => {
+    const { store } = fixture;
+    const away = new Error('the store is away');
+    const read = new Proxy(store.read, {
+      get: () => () => {
+        throw away;
+      },
+    });
+    const subscribed = new Set<string>();
+    const bus = {
+      subscribe: (emitterId: string) => {
+        subscribed.add(emitterId);
+        return () => subscribed.delete(emitterId);
+      },
+    } as unknown as EventBus;
+    const streams = new LiveStreams();
+    const opened: Promise<void>[] = [];
+    const server = createServer((_request, response) => {
+      const options = {
+        store: Object.create(store, { read: { value: read } }) as Store,
+        bus,
+        logger: silentLogger,
+        emitterId: 'dc_1',
+        channel: '',
+        lastEventId: undefined,
+        mayRead: async () => true,
+      };
+      opened.push(streams.open(response, options));
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    try {
+      const asked = fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+      const cutOff = assert.rejects(asked, (error: Error) => /other side closed/.test(String(error.cause)));
+      await within(cutOff, patienceMs, 'the connection to end');
+      await Promise.all(opened);
+      assert.deepEqual([opened.length, streams.count, subscribed.size], [1, 0, 0]);
+    } finally {
+      streams.close();
+      server.closeAllConnections();
+      server.close();
+    }
+  });
+
+  describe('a stream whose reader gets no event', () => {
+    const place = { emitterId: 'dc_1', channel: '' };
+    const opened: LiveStreams[] = [];
+    afterEach(() => {
+      for (const streams of opened.splice(0)) streams.close();
+    });
+    const open = async (
+      keepAliveMs: number,
+      mayRead: () => Promise<boolean>,
+      bus = new EventBus(silentLogger),
+    ) => {
+      await fixture.store.transaction((tx) => insertEmitter(tx, { id: 'dc_1', ownerId: 'u_1' }));
+      const written: string[] = [];
+      const response = Object.assign(new EventEmitter(), {
+        writableLength: 0,
+        writeHead: () => {},
+        end: () => written.push('end'),
+        destroy: () => {},
+        write: (message: string | Buffer) => written.push(String(message)),
+      });
+      const streams = new LiveStreams({ keepAliveMs });
+      await streams.open(response as unknown as ServerResponse, {
+        store: fixture.store,
+        bus,
+        logger: silentLogger,
+        ...place,
+        lastEventId: undefined,
+        mayRead,
+      });
+      opened.push(streams);
+      return { written };
+    };
+    const emit = (store: Store, event: string) =>
+      store.transaction((tx) =>
+        emitUnheard(
+          store,
+          tx,
+          [{ emitterId: 'dc_1', hops: 0, events: [{ channel: '', event }] }],
+          1_800_000_000_000,
+        ),
+      );
+
+    test('ends soon after the reader lost its right, and not before', async () => {
+      let allowed = true;
+      let asked = 0;
+      const { written } = await open(10, async () => {
+        asked += 1;
+        return allowed;
+      });
+      await waitFor(() => asked >= 3);
+      assert.equal(written.includes('end'), false);
+      allowed = false;
+      await waitFor(() => written.includes('end'));
+    });
+
+    test('ends when the right cannot be looked up', async () => {
+      const { written } = await open(10, () => Promise.reject(new Error('the store is away')));
+      await waitFor(() => written.includes('end'));
+    });
+
+    test('still gets events whose notification was lost, and ends when its emitter is gone', async () => {
+      const { written } = await open(10, async () => true);
+      await emit(fixture.store, '"lost"');
+      await waitFor(() => written.some((text) => text.includes('"lost"')));
+      await fixture.store.transaction((tx) => deleteEmitter(tx, 'dc_1', 100));
+      await waitFor(() => written.includes('end'));
+    });
+
+    if (fixture.dialect === 'postgres') {
+      test('gets at once what another process stores, and ends at once when that removes the emitter', async () => {
+        const other = await fixture.open();
+        const bus = new EventBus(silentLogger);
+        const heard: string[] = [];
+        fixture.store.onNotify((channel, notice) => {
+          if (channel !== 'millrace_events') return;
+          heard.push(notice);
+          bus.heard(notice);
+        });
+        const { written } = await open(60_000, async () => true, bus);
+        await emit(other, '"theirs"');
+        await waitFor(() => written.some((text) => text.includes('"theirs"')));
+        await other.transaction((tx) =>
+          removeEmitter(other, tx, { id: 'dc_1', ownerId: 'u_1' }, 1_800_000_000_000),
+        );
+        await waitFor(() => written.includes('end'));
+        assert.deepEqual(heard, ['u_1:dc_1', '-dc_1']);
+      });
+    }
+  });
+});

@@ -1,0 +1,157 @@
+import { randomBytes } from 'node:crypto';
+import type { Clock } from '#lib/clock.ts';
+import { toError, UnavailableError } from '#lib/errors.ts';
+import { newSecret } from '#lib/ids.ts';
+import type { Logger } from '#lib/logger.ts';
+import { PeriodicTask } from '#lib/periodic-task.ts';
+import type { Store } from '#storage/store.ts';
+import type { FileBucket } from './file-bucket.ts';
+import { claimOf } from './file-bucket-store.ts';
+
+const checkEveryMs = 60_000;
+/** Writes that come within this time after a failure get the same answer, and wait for no bucket that is away. */
+const trustedFailureMs = 5_000;
+/** The object that says which instance the bucket (with its prefix) belongs to. */
+export const claimKey = 'millrace-instance';
+/** Objects that checks write. */
+export const probeFolder = 'probe/';
+
+export interface BucketStatus {
+  state: 'unchecked' | 'ok' | 'failing';
+  /** Since when it is in this state; null: it was not checked. */
+  sinceMs: number | null;
+  /** Why it fails. */
+  reason: string | null;
+}
+
+/**
+ * Finds out that files can be written to the bucket, read and removed, by doing it. A bucket belongs to one instance, whose claim is an
+ * object in it: a second one, such as a copy that was restored to look around, may read, but neither writes nor removes. Otherwise
+ * each would remove the objects of the other, which it has no rows for.
+ */
+export class BucketKeeper {
+  readonly #store: Store;
+  readonly #bucket: FileBucket;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #monotonicMs: () => number;
+  readonly #task: PeriodicTask;
+  #claim: string | undefined;
+  #status: BucketStatus = { state: 'unchecked', sinceMs: null, reason: null };
+  #failure: { error: UnavailableError; atMs: number } | undefined;
+  #checking: Promise<void> | undefined;
+
+  constructor(options: {
+    store: Store;
+    bucket: FileBucket;
+    clock: Clock;
+    logger: Logger;
+    /** A clock that never steps, for tests to turn. */
+    monotonicMs?: () => number;
+  }) {
+    this.#store = options.store;
+    this.#bucket = options.bucket;
+    this.#clock = options.clock;
+    this.#logger = options.logger;
+    this.#monotonicMs = options.monotonicMs ?? (() => performance.now());
+    this.#task = new PeriodicTask({
+      everyMs: checkEveryMs,
+      // What fails is logged when it changes.
+      work: () => this.check().catch(() => {}),
+      logger: options.logger,
+      failure: 'files.bucket-not-checked',
+    });
+  }
+
+  start(): void {
+    this.#task.start({ atOnce: true });
+  }
+
+  stop(): Promise<void> {
+    return this.#task.stop();
+  }
+
+  status(): BucketStatus {
+    return { ...this.#status };
+  }
+
+  /** Before anything is written or removed. Throws UnavailableError `files_unavailable`. */
+  async requireOwn(): Promise<void> {
+    if (this.#status.state === 'ok') return;
+    const failure = this.#failure;
+    if (failure !== undefined && this.#monotonicMs() - failure.atMs < trustedFailureMs) throw failure.error;
+    await this.check();
+  }
+
+  /** What a write or removal failed with: those that follow find out first whether it is over. */
+  failed(thrown: unknown): void {
+    if (thrown instanceof UnavailableError && thrown.code === 'files_unavailable') this.#note(thrown);
+  }
+
+  /** Writes, reads and removes an object. Callers at the same time share one check. Throws UnavailableError `files_unavailable`. */
+  check(): Promise<void> {
+    this.#checking ??= this.#check().finally(() => {
+      this.#checking = undefined;
+    });
+    return this.#checking;
+  }
+
+  async #check(): Promise<void> {
+    try {
+      await this.#requireClaim();
+      await this.#probe();
+    } catch (error) {
+      this.failed(error);
+      throw error;
+    }
+    this.#failure = undefined;
+    if (this.#status.state === 'ok') return;
+    this.#logger.info({ bucket: this.#bucket.name }, 'files.bucket-checked');
+    this.#status = { state: 'ok', sinceMs: this.#clock.now(), reason: null };
+  }
+
+  async #requireClaim(): Promise<void> {
+    const bucket = this.#bucket;
+    const nowMs = this.#clock.now();
+    this.#claim ??= await this.#store.transaction((tx) =>
+      claimOf(tx, { bucket: bucket.name, claim: newSecret(20), nowMs }),
+    );
+    const found = (await bucket.get(claimKey))?.toString('utf8');
+    if (found === this.#claim) return;
+    if (found === undefined) return bucket.put(claimKey, Buffer.from(this.#claim));
+    throw new UnavailableError(
+      'files_unavailable',
+      `the bucket ${bucket.name} belongs to another instance, or to this one before its store was restored from a backup: ` +
+        `set another MILLRACE_FILES_PREFIX, or, when no other instance uses it, remove its object ${bucket.fullKey(claimKey)}`,
+    );
+  }
+
+  async #probe(): Promise<void> {
+    const key = `${probeFolder}${newSecret(20)}`;
+    const written = randomBytes(32);
+    await this.#bucket.put(key, written);
+    const read = await this.#bucket.get(key);
+    await this.#bucket.remove(key);
+    if (read?.equals(written) !== true)
+      throw this.#broken('an object that was written is not read as it was');
+    if ((await this.#bucket.get(key)) !== undefined)
+      throw this.#broken('an object that was removed is still read');
+  }
+
+  #broken(what: string): UnavailableError {
+    return new UnavailableError('files_unavailable', `the bucket ${this.#bucket.name} for files: ${what}`);
+  }
+
+  #note(error: UnavailableError): void {
+    this.#failure = { error, atMs: this.#monotonicMs() };
+    const reason = toError(error).message;
+    const { state, sinceMs } = this.#status;
+    if (state !== 'failing' || this.#status.reason !== reason)
+      this.#logger.error({ bucket: this.#bucket.name, error: reason }, 'files.bucket-failed');
+    this.#status = {
+      state: 'failing',
+      sinceMs: state === 'failing' ? sinceMs : this.#clock.now(),
+      reason,
+    };
+  }
+}

@@ -1,0 +1,50 @@
+import type { Settings } from '#config/settings.ts';
+import type { ObjectStorage } from '#egress/object-storage.ts';
+import type { Clock } from '#lib/clock.ts';
+import { UnavailableError } from '#lib/errors.ts';
+import type { Logger } from '#lib/logger.ts';
+import type { Store } from '#storage/store.ts';
+import { BucketKeeper } from './bucket-keeper.ts';
+import { BucketSweeper } from './bucket-sweeper.ts';
+import { FileBucket } from './file-bucket.ts';
+import { hasContentIn } from './file-bucket-store.ts';
+import { FileContents, RowContent } from './file-content.ts';
+import { ObjectContent } from './object-content.ts';
+
+export interface OpenedContents {
+  contents: FileContents;
+  /** What looks after the bucket; undefined: there is none. */
+  bucket: { name: string; keeper: BucketKeeper; sweeper: BucketSweeper } | undefined;
+  /** Removes the content that these owners have outside of the store. Throws UnavailableError `files_unavailable`. */
+  removeOutside(ownerIds: readonly string[], signal: AbortSignal): Promise<void>;
+}
+
+/** The places of content that the settings name. Nothing is asked of a bucket yet. */
+export function openContents(
+  settings: Pick<Settings, 'files' | 'filesBucket' | 'filesPrefix'>,
+  parts: { store: Store; clock: Clock; logger: Logger; storage: ObjectStorage | undefined },
+): OpenedContents {
+  const { store, storage } = parts;
+  const rows = new RowContent(store);
+  const { filesBucket: name, filesPrefix: prefix } = settings;
+  if (storage === undefined || name === '')
+    return {
+      contents: new FileContents(rows),
+      bucket: undefined,
+      async removeOutside(ownerIds) {
+        if (!(await hasContentIn(store.read, 's3', ownerIds))) return;
+        throw new UnavailableError(
+          'files_unavailable',
+          'files of this owner are in a bucket, and the service was not told which: set MILLRACE_FILES_BUCKET',
+        );
+      },
+    };
+  const bucket = new FileBucket({ storage, bucket: name, prefix });
+  const keeper = new BucketKeeper({ ...parts, bucket });
+  const objects = new ObjectContent({ store, bucket, keeper });
+  return {
+    contents: settings.files === 's3' ? new FileContents(objects, [rows]) : new FileContents(rows, [objects]),
+    bucket: { name: bucket.name, keeper, sweeper: new BucketSweeper({ ...parts, bucket, keeper }) },
+    removeOutside: (ownerIds, signal) => objects.removeOwners(ownerIds, signal),
+  };
+}
