@@ -254,8 +254,9 @@ export class ProcessPool {
         return;
       }
       if (this.#starter.count >= limits.processesMax) {
-        // This method is called again when a process has ended.
-        if (urgent && !this.#makeRoom(eligible) && special !== undefined)
+        // This method is called again when a process has ended. Those that are ending now make room already.
+        const isRoomComing = this.#starter.endingCount >= (special === undefined ? waiting - coming : 1);
+        if (urgent && !isRoomComing && !this.#makeRoom(eligible) && special !== undefined)
           this.#ready.shift()?.kill('retired');
         return;
       }

@@ -552,6 +552,27 @@ test('at the maximum of processes, the one unused for longest makes room', async
   }
 });
 
+test('a call that waits for a process ends one idle process, also when another becomes idle meanwhile', async () => {
+  const own = await startRunnerFixture({ limits: { processesMax: 3 } });
+  try {
+    const birthOf = async (id: string) =>
+      resultOf(await own.run('return performance.timeOrigin', { deploymentId: id }));
+    await birthOf('dc_a');
+    const b = await birthOf('dc_b');
+    const c = await birthOf('dc_c');
+    let isWaiting = true;
+    const waiting = birthOf('dc_d').finally(() => {
+      isWaiting = false;
+    });
+    // Each of these calls makes its process idle again while that of `dc_a` ends.
+    while (isWaiting) assert.equal(await birthOf('dc_c'), c);
+    await waiting;
+    assert.equal(await birthOf('dc_b'), b, 'one process made room, and no second one');
+  } finally {
+    await own.close();
+  }
+});
+
 test('the error of a call that gets no process says whose runs use them', async () => {
   const own = await startRunnerFixture({ limits: { processesMax: 2, waitingMax: 0, prewarmed: 1 } });
   const stop = new AbortController();
