@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
-import { setCpuPriority } from '#runner/cpu-priority.ts';
+import { setTreePriority } from '#runner/cpu-priority.ts';
 import { niceness } from '#runner/cpu-shares.ts';
 import { nodeDataMb } from '#runner/resource-limits.ts';
 import { findExecutable } from '#runner/runner-folders.ts';
@@ -72,7 +72,7 @@ export class BuilderWalls {
         stdio: ['pipe', 'ignore', 'pipe', 'pipe', way, ...(filter === undefined ? [] : [filter])],
         windowsHide: true,
       });
-      if (child.pid !== undefined) setCpuPriority(child.pid, niceness.usual);
+      if (child.pid !== undefined) setTreePriority(child.pid, niceness.usual);
       return child;
     } finally {
       if (filter !== undefined) closeSync(filter);

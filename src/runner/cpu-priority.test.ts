@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { getPriority } from 'node:os';
 import { mock, test } from 'node:test';
 import { sessionNicenessOf } from '../../test/support/session-niceness.ts';
-import { SessionPriorities, setCpuPriority } from './cpu-priority.ts';
+import { SessionPriorities, setCpuPriority, setTreePriority } from './cpu-priority.ts';
+import { childrenOf } from './process-memory.ts';
 
 const refusal = (code: string): Error => Object.assign(new Error(code), { code });
 
@@ -23,6 +25,27 @@ test('the priority of a process is that of its session too, which is what the ke
     assert.equal(sessionNicenessOf(pid), 10, 'it can be raised again');
   } finally {
     child.kill('SIGKILL');
+    await ended;
+  }
+});
+
+test('what a process has started before its priority was set gets that priority too', {
+  skip: process.platform === 'linux' ? false : 'there is no /proc',
+}, async () => {
+  const child = spawn('/bin/sh', ['-c', '/bin/sleep 600 & echo started; wait'], {
+    detached: true,
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  const ended = once(child, 'exit');
+  const { pid } = child;
+  assert.ok(pid !== undefined);
+  try {
+    await once(child.stdout, 'data');
+    setTreePriority(pid, 5);
+    const started = childrenOf(pid);
+    assert.deepEqual([pid, ...started].map(getPriority), [5, 5]);
+  } finally {
+    process.kill(-pid, 'SIGKILL');
     await ended;
   }
 });

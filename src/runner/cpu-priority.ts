@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { setPriority } from 'node:os';
+import { childrenOf, threadsOf } from './process-memory.ts';
 
 /** Time between two changes that the kernel allows a process without CAP_SYS_ADMIN, whichever process made the last one. */
 const betweenChangesMs = 110;
@@ -12,6 +13,21 @@ export function setCpuPriority(pid: number, niceness: number): void {
   ofSessions ??= new SessionPriorities();
   ofSessions.set(pid, niceness);
   setNiceness(pid, niceness);
+}
+
+/**
+ * The same for a process that may have started others already, as a program that was just started has on a busy machine. Those that it
+ * starts from then on inherit the niceness.
+ */
+export function setTreePriority(pid: number, niceness: number): void {
+  setCpuPriority(pid, niceness);
+  setNicenessBelow(pid, niceness);
+}
+
+function setNicenessBelow(pid: number, niceness: number): void {
+  for (const thread of threadsOf(pid)) setNiceness(thread, niceness);
+  // Listed after the niceness was set: who is not in the list inherits it.
+  for (const child of childrenOf(pid)) setNicenessBelow(child, niceness);
 }
 
 let ofSessions: SessionPriorities | undefined;

@@ -236,9 +236,11 @@ forEachStore((stores) => {
     await all.send([{ n: 0, urgency: 0 }]);
     await waitFor(() => all.runs.seen.length === 1);
     for (const [n, urgency] of [0, 0, 60, 600].entries()) await all.send([{ n: n + 1, urgency }]);
-    await waitFor(async () => (await all.queue()).waiting === 4);
-    const [waiting] = (await all.queue()).waiting_keys;
-    assert.equal(waiting?.blocked_by, 'source_concurrency');
+    // Why they wait is known when they were looked at.
+    await waitFor(async () => {
+      const { waiting, waiting_keys } = await all.queue();
+      return waiting === 4 && waiting_keys[0]?.blocked_by === 'source_concurrency';
+    });
     resolve();
     await waitFor(() => all.runs.seen.length === 5);
     assert.deepEqual(

@@ -316,13 +316,11 @@ for (const dialect of storesOfStory(import.meta.filename, process.env[turnVariab
         const answer = await send(triggers[0].address, recorded.request);
         matches(answer, recorded.response);
         const run = await waitFor(async () => {
-          const [newest] = await service.runs(workflow_id);
+          const runs = await service.runs(workflow_id);
           const ended = recordedRequests
             .slice(0, number + 1)
             .filter((one) => one.workflow === recorded.workflow);
-          return (
-            (await service.runs(workflow_id)).length === ended.length && newest.ended_at !== null && newest
-          );
+          return runs.length === ended.length && runs[0].ended_at !== null && runs[0];
         });
         assert.equal(run.state, 'succeeded');
         const exports = exportsOf(await service.runDetail(run.id));

@@ -275,7 +275,8 @@ export default {
   hooks: { activate() { this.$emit('activate'); }, deactivate() { this.$emit('deactivate'); } },
   async run(event) { if (event.timestamp) await fetch('${ticks.url}'); },
 };`,
-      configured_props: { timer: { intervalSeconds: 15 } },
+      // Each activation ticks at once. No other tick comes meanwhile, also on a busy machine.
+      configured_props: { timer: { intervalSeconds: 3600 } },
     });
     await ticks.waitForRequest(1);
     const put = (body: object) => service.api('PUT', `/v1/sources/${source.id}`, body);

@@ -29,11 +29,12 @@ forEachSharedService((fixture) => {
     });
     const activated = Math.ceil(Date.now() / 1000);
     assert.deepEqual(source.configured_props.timer, { cron: null, interval_seconds: 15 });
-    const [first] = await waitFor(async () => {
-      const events = await service.events(source.id);
-      return events.length > 0 && events;
+    const events = await waitFor(async () => {
+      const found = await service.events(source.id);
+      return found.length > 0 && found;
     });
-    const { event, timer } = first.event;
+    // A busy machine may have come to the second tick: the oldest is the first.
+    const { event, timer } = events.at(-1).event;
     assert.deepEqual(Object.keys(event).sort(), ['interval_seconds', 'timestamp']);
     assert.equal(event.interval_seconds, 15);
     assert.ok(
@@ -42,16 +43,12 @@ forEachSharedService((fixture) => {
     );
     assert.deepEqual(timer, { type: '$.interface.timer', intervalSeconds: 15 });
     const { body } = await service.api('GET', `/v1/sources/${source.id}/ticks`);
+    const oldest = body.data.at(-1);
     assert.deepEqual(
-      body.data.map((tick: Record<string, unknown>) => [
-        tick.prop,
-        tick.outcome,
-        tick.ticks,
-        tick.planned_at,
-      ]),
-      [['timer', 'fired', 1, event.timestamp]],
+      [oldest.prop, oldest.outcome, oldest.ticks, oldest.planned_at],
+      ['timer', 'fired', 1, event.timestamp],
     );
-    assert.equal(body.page_info.count, 1);
+    assert.equal(body.page_info.count, body.data.length);
   });
 
   test('a row of the ledger says how its own run ended', async () => {
@@ -252,6 +249,7 @@ export default {
     assert.equal(tick.event.event.cron, '*/15 * * * * *');
     assert.ok(tick.event.event.timezone_utc.metadata.day_name.length > 0);
     release.resolve();
-    await waitFor(async () => (await service.events(source.id)).length === 1);
+    // The next tick may come right after it.
+    await waitFor(async () => (await service.events(source.id)).length > 0);
   });
 });

@@ -63,17 +63,17 @@ forEachSharedService((fixture) => {
     };
     const metadata = async (id: string) => (await api('GET', `/v1/accounts/${id}`)).body.data;
     const refreshes = () => provider.granted.filter((type) => type === 'refresh_token').length;
-    const ended = async (id: string) => {
-      const { expires_at } = await read(id);
-      // The clock of the machine decides: there is no signal that time has passed.
-      await waitFor(() => Date.now() > Date.parse(expires_at), { what: 'the access token to end' });
-    };
+    // The clock of the machine decides: there is no signal that time has passed.
+    const past = (time: string) =>
+      waitFor(() => Date.now() > Date.parse(time), { what: 'the access token to end' });
+    const ended = async (id: string) => past((await read(id)).expires_at);
 
     test('is refreshed before its token ends, by the service itself', () =>
       withProvider(async () => {
         const id = await connect();
         const first = await read(id);
-        await waitFor(async () => (await metadata(id)).last_refreshed_at !== null, {
+        // On a busy machine it may have been refreshed once before it was read.
+        await waitFor(async () => (await metadata(id)).last_refreshed_at !== first.last_refreshed_at, {
           what: 'a scheduled refresh',
         });
         const second = await read(id);
@@ -85,10 +85,10 @@ forEachSharedService((fixture) => {
     test('50 readers at the end of its token make one refresh, and each gets the new token', () =>
       withProvider(async () => {
         const id = await connect();
-        const { credentials } = await read(id);
+        const { credentials, expires_at } = await read(id);
         provider.accessTokenSeconds = 3600;
-        // The service's own refresh comes in the same moment: it counts among the 50.
-        await ended(id);
+        // The service's own refresh comes in the same moment, or came a moment ago: it counts among the 50.
+        await past(expires_at);
         const answers = await Promise.all(Array.from({ length: 50 }, () => read(id)));
         const tokens = new Set(answers.map((answer) => answer.credentials.oauth_access_token));
         assert.equal(tokens.size, 1);

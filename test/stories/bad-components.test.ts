@@ -71,8 +71,8 @@ export default {
   async run(event) { ${lines} },
 };`;
 
-/** Half the time that a run may take by default: an answer in less has not waited for that to pass. */
-const answerPatienceMs = 30_000;
+/** Less than the minute that a run may take by default: an answer in less has not waited for that to pass. */
+const answerPatienceMs = 50_000;
 
 async function post(source: Source): Promise<{ status: number; body: Record<string, unknown> }> {
   const response = await fetch(source.configured_props.http.endpoint_url, {

@@ -340,6 +340,8 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
     });
     await page.goto(service.url);
     await page.getByLabel('API key').waitFor();
+    // The browser notes the paint when the picture is on the screen, which is later.
+    await page.waitForFunction("performance.getEntriesByName('first-contentful-paint').length > 0");
     const paintMs = Number(
       await page.evaluate("performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? NaN"),
     );

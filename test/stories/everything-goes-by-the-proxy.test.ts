@@ -103,8 +103,10 @@ describe('with MILLRACE_EGRESS_PROXY', () => {
     assert.deepEqual(receiver.requests.map(({ url }) => url).sort(), ['/sent', '/step', '/webhook']);
     await waitFor(() => mail.mails.length === 1, { what: 'the mail' });
     assert.ok(npm.requests().length >= 2);
+    await waitFor(async () => (await service.api('GET', '/readyz')).body.file_bucket.state === 'ok', {
+      what: 'the bucket to work',
+    });
     for (const url of [npm.url, mail.url, storage.url]) assert.ok(askedFor(url) > 0, url);
-    assert.equal((await service.api('GET', '/readyz')).body.file_bucket.state, 'ok');
   });
 
   test('tokens of accounts are refreshed through the proxy', async () => {

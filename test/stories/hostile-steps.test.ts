@@ -4,19 +4,24 @@ import { test } from 'node:test';
 import { forEachSharedService } from '../support/millrace.ts';
 import { waitFor } from '../support/wait-for.ts';
 
+/** The time limit is only for those that pass it: a busy machine, where greedy code has the lowest priority, takes long for the others. */
 const hostile: Record<string, { code: string; expect: RegExp; errorCode?: RegExp; seconds?: number }> = {
-  'loops for ever': { code: 'for (;;) {}', expect: /did not end within 2 seconds/, errorCode: /^Timeout$/ },
+  'loops for ever': {
+    code: 'for (;;) {}',
+    expect: /did not end within 5 seconds/,
+    errorCode: /^Timeout$/,
+    seconds: 5,
+  },
   'never resolves': {
     code: 'await new Promise(() => {});',
-    expect: /did not end within 2 seconds/,
+    expect: /did not end within 5 seconds/,
     errorCode: /^Timeout$/,
+    seconds: 5,
   },
   'leaks memory': {
     code: 'const kept = []; for (;;) kept.push(new Array(1e6).fill(kept.length));',
     expect: /memory/i,
     errorCode: /^Out of Memory$/,
-    // Filling it takes a busy machine, where greedy code has the lowest priority, more than the two seconds that the others get.
-    seconds: 60,
   },
   'exits its process': { code: 'process.exit(0);', expect: /ended its process/ },
   'exports a circular value': {
@@ -50,7 +55,7 @@ forEachSharedService((fixture) => {
       body: JSON.stringify(body),
     });
 
-  for (const [name, { expect, errorCode = /./, seconds = 2 }] of Object.entries(hostile)) {
+  for (const [name, { expect, errorCode = /./, seconds = 60 }] of Object.entries(hostile)) {
     test(`a step that ${name} is an error event of that step, and the next event runs`, async () => {
       const { service } = fixture;
       const workflow = await service.createWorkflow({

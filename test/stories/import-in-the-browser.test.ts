@@ -66,6 +66,7 @@ describe('an import in the dashboard', { skip: chromiumSkip() }, () => {
     await dashboard.screenshot(page, 'import-question-components');
     await at(8).getByRole('button', { name: 'Skip' }).click();
     const answers = page.getByRole('list', { name: 'Answers' });
+    await answers.getByText('Components').waitFor();
     assert.deepEqual(await answers.getByRole('listitem').allInnerTexts(), [
       'Account of slack: skipped',
       `Account of spotify_music: ${account}`,

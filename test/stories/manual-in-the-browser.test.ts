@@ -35,8 +35,9 @@ describe('the manual in a browser', { skip: chromiumSkip() }, () => {
     await page.goto(`${browser.service.url}/docs/tutorial`);
     const block = page.locator('figure.code', { hasText: 'millrace deploy greeter.mjs' }).first();
     await block.hover();
-    await block.getByRole('button', { name: 'Copy' }).click();
-    await block.getByRole('button', { name: 'Copied' }).waitFor();
+    // It says so for two seconds: who looked only afterwards could miss it.
+    const copied = block.getByRole('button', { name: 'Copied' }).waitFor();
+    await Promise.all([copied, block.getByRole('button', { name: 'Copy', exact: true }).click()]);
     assert.equal(await page.evaluate('navigator.clipboard.readText()'), 'millrace deploy greeter.mjs');
     await browser.screenshot(page, 'manual-tutorial');
     await page.getByRole('link', { name: 'Next Write a source' }).click();

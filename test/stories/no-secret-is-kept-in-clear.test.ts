@@ -7,7 +7,7 @@ import { canary, findSecrets, findSecretsInFolder, writingsOf } from '../support
 import { HttpReceiver } from '../support/http-receiver.ts';
 import { forEachService, testApiKey } from '../support/millrace.ts';
 import { allTexts } from '../support/sealed-store.ts';
-import { waitFor } from '../support/wait-for.ts';
+import { patienceMs, waitFor } from '../support/wait-for.ts';
 
 test('the search finds a secret in every way of writing it', () => {
   const secret = canary('any');
@@ -254,7 +254,7 @@ forEachService(
             `${service.url}${filled}?expand=event&limit=100&listener_id=${webhook.id}`,
             {
               headers: { authorization: `Bearer ${testApiKey}` },
-              signal: AbortSignal.timeout(10_000),
+              signal: AbortSignal.timeout(patienceMs),
             },
           );
           const text = await response.text();

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, openSync } from 'node:fs';
-import { type AddressInfo, createServer } from 'node:net';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { freePort } from '../support/free-port.ts';
 import { testApiKey } from '../support/millrace.ts';
 import { createTempFolder } from '../support/temp-folder.ts';
 import { patienceMs, waitFor, within } from '../support/wait-for.ts';
@@ -12,15 +12,6 @@ import { patienceMs, waitFor, within } from '../support/wait-for.ts';
 const mainFile = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 /** Every write to it fails as on a full disk. */
 const fullDevice = '/dev/full';
-
-async function freePort(): Promise<number> {
-  const probe = createServer().listen(0, '127.0.0.1');
-  await once(probe, 'listening');
-  const { port } = probe.address() as AddressInfo;
-  probe.close();
-  await once(probe, 'close');
-  return port;
-}
 
 test('a service whose output goes to a full disk works on, and stops with 0', {
   skip: existsSync(fullDevice) ? false : 'no /dev/full here',

@@ -47,8 +47,9 @@ forEachSharedService((fixture) => {
       ],
     );
     assert.ok('permalink' in first[0].event);
-    titles.push('Wednesday');
+    // The stream is there first: its timer may run the source at any moment from then on.
     const stream = await service.stream(source.id);
+    titles.push('Wednesday');
     // Activation runs the source immediately, so that this test does not wait for the next tick.
     for (const active of [false, true]) await service.api('PUT', `/v1/sources/${source.id}`, { active });
     const { data } = await stream.message(1);

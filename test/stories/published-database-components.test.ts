@@ -87,6 +87,8 @@ describe('mysql: three sources and three actions, with a real MariaDB that deman
       [1, 'first'],
     ]);
     const attack = "x'); DROP TABLE orders; -- ";
+    // The stream is there before the row: the first poll, which comes by itself, may be late and find it.
+    const stream = await published.service.stream(source.id);
     const run = await published.runSteps(
       [
         // The props that it needs in addition to the table, which its additionalProps read from the database.
@@ -103,7 +105,6 @@ describe('mysql: three sources and three actions, with a real MariaDB that deman
     assert.equal(create_row.$summary, 'Successfully added 1 row(s) to table orders');
     assert.deepEqual(execute_raw_query.$return_value, [{ name: 'second' }, { name: attack }]);
     assert.equal(execute_raw_query.$summary, 'Returned 2 rows');
-    const stream = await published.service.stream(source.id);
     await published.pollNow(source.id);
     assert.deepEqual((await stream.message(1)).data.event, { id: 3, name: attack });
     stream.close();
@@ -225,6 +226,8 @@ describe('postgresql: new-row and two actions, with a real PostgreSQL behind TLS
     await published.testedHealthy(postgresql);
     const source = await published.source('postgresql', 'new-row', table);
     assert.deepEqual(await rowsOf(published, source.id), [[1, 'first']]);
+    // Before the rows, as above.
+    const stream = await published.service.stream(source.id);
     const { insert_row, execute_custom_query } = exportsOf(
       await published.runSteps(
         [
@@ -267,7 +270,6 @@ describe('postgresql: new-row and two actions, with a real PostgreSQL behind TLS
       execute_custom_query.$return_value,
       ['second', 'third', 'second'].map((name) => ({ who: credentials.user, name })),
     );
-    const stream = await published.service.stream(source.id);
     await published.pollNow(source.id);
     await stream.message(3);
     assert.deepEqual(

@@ -30,8 +30,11 @@ forEachSharedService((fixture) => {
     let accepted = 1;
     const refusal = await waitFor(async () => {
       const answer = await post();
+      if (answer.status === 429) return answer;
       if (answer.status === 200) accepted += 1;
-      return answer.status === 429 && answer;
+      // A run counts when its end is stored: those that are under way for longer may go beyond the quota.
+      await waitFor(async () => (await service.events(source.id)).length === accepted);
+      return undefined;
     });
     const body = (await refusal.json()) as { code: string; details: Record<string, unknown> };
     const dayMs = 86_400_000;

@@ -92,6 +92,7 @@ forEachSharedService((fixture) => {
     await from.emit(['a', 'b', 'c', 'd']);
     await from.emit(['elsewhere'], 'orders');
     const ids = await from.eventIds(4);
+    await from.eventIds(1, '&event_name=orders');
     const path = `/v1/sources/${from.id}/replay`;
     const begun = await ok(service, 'POST', path, {
       listener_id: to,
@@ -152,10 +153,15 @@ forEachSharedService((fixture) => {
     const live = receiver.requests.slice(0, 3);
     const again = receiver.requests.slice(3);
     const header = (name: string) => (request: (typeof live)[number]) => request.headers[name];
-    assert.deepEqual(again.map(header('x-pd-event-id')), live.map(header('x-pd-event-id')).sort());
+    // Several are sent to a webhook at a time, so that on a busy machine a later one may arrive first.
+    const seen = (requests: typeof live) =>
+      requests
+        .map((request) => ({ id: header('x-pd-event-id')(request), ...(request.json() as { n: number }) }))
+        .sort((a, b) => a.n - b.n);
+    assert.deepEqual(seen(again), seen(live));
     assert.deepEqual(
-      again.map((request) => request.json()),
-      [{ n: 1 }, { n: 2 }, { n: 3 }],
+      seen(again).map(({ n }) => n),
+      [1, 2, 3],
     );
     assert.equal(new Set(receiver.requests.map(header('webhook-id'))).size, 6);
     assert.equal((await untilState(service, id, 'finished')).sent, 3);
@@ -166,8 +172,10 @@ forEachSharedService((fixture) => {
     await using receiver = await HttpReceiver.start();
     const from = await emitter(service);
     const to = await webhook(service, receiver);
-    await from.emit(['a', 'b', 'c', 'd', 'e']);
-    await from.eventIds(5);
+    // At one a second they last longer than a busy machine takes to cancel them.
+    const count = 60;
+    await from.emit(Array.from({ length: count }, (_, n) => n));
+    await from.eventIds(count);
     const { id } = await ok(service, 'POST', `/v1/sources/${from.id}/replay`, { listener_id: to, rate: 1 });
     await waitFor(async () => (await ok(service, 'GET', `/v1/replays/${id}`)).sent > 0);
     assert.equal((await service.api('DELETE', `/v1/replays/${id}`)).status, 204);
@@ -179,8 +187,8 @@ forEachSharedService((fixture) => {
       { what: 'all deliveries of the replay to be cancelled' },
     );
     assert.deepEqual([replay.state, replay.reason], ['cancelled', 'replay_cancelled']);
-    assert.equal(replay.sent + replay.failed, 5);
-    const letters = await service.api('GET', `/v1/webhooks/${to}/deliveries?state=cancelled`);
+    assert.equal(replay.sent + replay.failed, count);
+    const letters = await service.api('GET', `/v1/webhooks/${to}/deliveries?state=cancelled&limit=100`);
     assert.equal(letters.body.data.length, replay.failed);
     for (const { reason } of letters.body.data) assert.equal(reason, 'replay_cancelled');
     assert.equal((await service.api('DELETE', `/v1/replays/${id}`)).status, 204);
@@ -189,10 +197,10 @@ forEachSharedService((fixture) => {
     await from.emit(['last']);
     const received = await waitFor(() => {
       const bodies = receiver.requests.map((request) => request.json());
-      return bodies.at(-1) === 'last' && bodies;
+      return bodies.includes('last') && bodies;
     });
     // One may have been on its way when the others were cancelled.
-    assert.ok(received.length <= replay.sent + 2 && received.length < 6, JSON.stringify(received));
+    assert.ok(received.length <= replay.sent + 2 && received.length <= count, JSON.stringify(received));
   });
 
   test('a late subscription gets what is kept from an event on, and then what is new', async () => {
@@ -270,9 +278,10 @@ forEachSharedService((fixture) => {
     await fetch(shared.configured_props.http.endpoint_url, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
-      body: JSON.stringify(['a', 'b', 'c', 'd']),
+      // As many as last, at one a second, until the member has left on a busy machine too.
+      body: JSON.stringify(Array.from({ length: 60 }, (_, n) => n)),
     });
-    await waitFor(async () => (await service.events(shared.id)).length === 4);
+    await waitFor(async () => (await service.events(shared.id)).length === 60);
     const own = (await asKim('POST', '/v1/sources', { component_code: listenerCode })).body.data.id;
     const path = `/v1/sources/${shared.id}/replay`;
     assert.equal((await asKim('POST', path, { listener_id: own })).status, 404);

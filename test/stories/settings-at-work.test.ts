@@ -213,7 +213,8 @@ describe('a service with limits and addresses of its own', () => {
   test('MILLRACE_RUNS_KEPT is how many ended runs of a workflow are kept', async () => {
     const kept = await waitFor(async () => {
       const runs = await service.runs('p_seeded');
-      return runs.length < 100 && runs;
+      // They go in several transactions.
+      return runs.length <= 2 && runs;
     });
     assert.equal(kept.length, 2);
   });

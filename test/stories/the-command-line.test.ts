@@ -17,6 +17,7 @@ import {
   runAtTerminal,
   runCommand,
 } from '../support/command-line.ts';
+import { freePort } from '../support/free-port.ts';
 import { HttpReceiver } from '../support/http-receiver.ts';
 import { Millrace, testApiKey } from '../support/millrace.ts';
 import { startNpmRegistry } from '../support/npm-registry.ts';
@@ -109,7 +110,8 @@ describe('the command line', () => {
     ]);
     service = await Millrace.start({
       dataFolder: join(folder.path, 'data'),
-      environment: { MILLRACE_NPM_REGISTRY: npm.url },
+      // It is started again on this port, which no other process else may have meanwhile.
+      environment: { MILLRACE_NPM_REGISTRY: npm.url, MILLRACE_PORT: String(await freePort()) },
     });
     place = { folder: folder.path };
     await writeFile(join(folder.path, 'key'), `${testApiKey}\n`);
@@ -439,7 +441,8 @@ describe('the command line', () => {
       await waitFor(async () => (await json('sources', 'ticks', timed)).length > 0, {
         what: 'the first tick',
       });
-      assert.match(await ok('sources', 'ticks', timed), /fired/);
+      // On a busy machine it is two seconds late, which the ledger says.
+      assert.match(await ok('sources', 'ticks', timed), /fired|late/);
       assert.match(
         await fails(2, 'deploy', 'choosy.mjs', '--prop', 'city=lis', '--prop', 'kind=fancy'),
         /missing prop: colour/,

@@ -22,7 +22,7 @@ async function failedStart(options: MillraceOptions): Promise<{ code: number; er
   });
   child.stdout?.resume();
   try {
-    const [code] = (await within(once(child, 'close'), 60_000, 'the start to fail')) as [number];
+    const [code] = (await within(once(child, 'close'), patienceMs, 'the start to fail')) as [number];
     return { code, errors };
   } finally {
     child.kill('SIGKILL');
@@ -229,7 +229,7 @@ describe('a start', () => {
       // Closed when the last process that writes there has ended.
       const closed = once(npm, 'close');
       npm.kill('SIGTERM');
-      await within(closed, 60_000, 'the service to end with npm');
+      await within(closed, patienceMs, 'the service to end with npm');
       assert.match(output, /service\.stopped/);
     } finally {
       if (npm.pid !== undefined)
@@ -262,7 +262,7 @@ describe('a start', () => {
       const started = output.trim();
       // Ctrl-C.
       terminal.stdin.write('\x03');
-      assert.deepEqual(await within(exited, 60_000, 'the service to end'), [0, null]);
+      assert.deepEqual(await within(exited, patienceMs, 'the service to end'), [0, null]);
       assert.doesNotMatch(output, /"level"|Warning|runner\.killed/);
       assert.match(started, /^Millrace \d/);
       assert.match(started, /Data +.*\n +Store +SQLite.*\n +Sandbox +(?:kernel|seat belt): /);

@@ -38,13 +38,14 @@ describe('timers and replay in the dashboard', { skip: chromiumSkip() }, () => {
     await page.getByRole('tab', { name: 'Timers' }).click();
     const planned = page.getByRole('region', { name: 'Timer timer' });
     await planned.getByText('Every 1 h').waitFor();
-    await planned.getByText(/Next run in (59|60) min/).waitFor();
+    await planned.getByText(/Next run in (5\d|60) min/).waitFor();
     assert.equal(await planned.getByRole('listitem').count(), 4);
     const ledger = page.getByRole('list', { name: 'Outcome of each planned run' });
     await ledger.getByRole('listitem').nth(4).waitFor();
     const rows = await ledger.getByRole('listitem').allTextContents();
     assert.equal(rows.length, 5);
-    assert.match(rows[0] ?? '', /succeeded.*started at .*, in time/);
+    // On a busy machine it may be two seconds late.
+    assert.match(rows[0] ?? '', /succeeded.*started at .*, (?:in time|.* after its time)/);
     assert.match(
       rows[1] ?? '',
       /missed10 planned runs until .*: nothing ran at its time; the late run stands for it/,
@@ -202,7 +203,7 @@ describe('timers and replay in the dashboard', { skip: chromiumSkip() }, () => {
 
 /** What a service that was slow, full or down would have left in the ledger of a source. */
 function writeTicks(dataFolder: string, sourceId: string, atMs: number): void {
-  const database = new DatabaseSync(`${dataFolder}/millrace.sqlite`, { timeout: 10_000 });
+  const database = new DatabaseSync(`${dataFolder}/millrace.sqlite`, { timeout: 60_000 });
   const { owner_id: ownerId } = database
     .prepare('select owner_id from sources where id = ?')
     .get(sourceId) as {
@@ -226,9 +227,12 @@ function writeTicks(dataFolder: string, sourceId: string, atMs: number): void {
   row(-20_000, -20_000, 'skipped', 'quota_exceeded', 1);
   row(-10_000, -10_000, 'skipped', '<b>not finished</b> \u202e', 1);
   row(0, 600_000, 'late', '600000 ms after its time', 1);
-  database
-    .prepare(`update ticks set run_state = 'failed', run_error = 'TypeError: x' where outcome = 'late'`)
-    .run();
+  // Of this tick alone: on a busy machine others of the service are late too.
+  const fail = database.prepare(
+    `update ticks set run_state = 'failed', run_error = 'TypeError: x'
+      where subject_id = ? and planned_at_ms = ?`,
+  );
+  fail.run(sourceId, atMs);
   row(1, 600_000, 'missed', 'nothing ran at its time; the late run stands for it', 10);
   database.close();
 }

@@ -108,7 +108,8 @@ forEachService(
       const lines = await waitFor(
         () => {
           const found = service.output.split('\n').filter((line) => line.includes(`"trace_id":"${traceId}"`));
-          return found.some((line) => line.includes('"run.ended"')) && found;
+          // The run that it has called ends earlier.
+          return found.some((line) => line.includes(run.id) && line.includes('"run.ended"')) && found;
         },
         { what: 'lines of the log with the id of the trace' },
       );

@@ -173,7 +173,8 @@ forEachSharedService((fixture) => {
     const list = `/v1/webhooks/${webhook.id}/deliveries`;
     const [queued] = await waitFor(async () => {
       const found = await deliveriesIn(service, list, 'queued');
-      return found[0].attempt_count === 1 && found;
+      // A busy machine may have made the second one, after five seconds.
+      return found[0].attempt_count >= 1 && found;
     });
     assert.equal((await service.api('DELETE', `/v1/webhooks/${webhook.id}`)).status, 204);
     const cancelled = await waitFor(async () => {
@@ -187,8 +188,9 @@ forEachSharedService((fixture) => {
     assert.ok(!subscriptions.some(({ listener_id }: Record<string, unknown>) => listener_id === webhook.id));
     const again = await service.api('POST', `/v1/deliveries/${queued.id}/redeliver`);
     assert.deepEqual([again.status, again.body.code], [409, 'conflict']);
+    const before = receiver.requests.length;
     await source.emit(['nobody listens']);
-    assert.equal(receiver.requests.length, 1);
+    assert.equal(receiver.requests.length, before);
   });
 
   test('a dead letter, and one that was delivered, is sent again under its id; all since a time together', async () => {

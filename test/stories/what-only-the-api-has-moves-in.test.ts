@@ -61,6 +61,8 @@ forEachSharedService((fixture) => {
     const there = fixture.service.as(await fixture.service.createUser('there'));
     const source = await createEmittingSource(there);
     await source.emit([{ n: 1 }, { n: 2 }]);
+    // The answer goes out before they are stored, and none of them is for those who subscribe below.
+    await waitFor(async () => (await there.events(source.id)).length === 2);
     const workflow = await data(there, 'POST', '/v1/workflows', {
       steps: [
         {

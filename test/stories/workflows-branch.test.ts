@@ -179,8 +179,11 @@ forEachSharedService((fixture) => {
           steps: [
             {
               namespace: 'work',
+              // The first three wait for each other: on a busy machine one could end before the next begins.
               code: `export default defineComponent({ async run({ steps, $ }) {
                 globalThis.now = (globalThis.now ?? 0) + 1; globalThis.most = Math.max(globalThis.most ?? 0, globalThis.now);
+                globalThis.three ??= Promise.withResolvers(); if (globalThis.now === 3) globalThis.three.resolve();
+                await globalThis.three.promise;
                 await new Promise((resolve) => setTimeout(resolve, 30 - steps.each.index * 3));
                 globalThis.now -= 1;
                 return { of: steps.each.item, index: steps.each.index, most: globalThis.most };
@@ -404,7 +407,8 @@ forEachSharedService((fixture) => {
         steps: [
           {
             namespace: 'slow',
-            timeout_seconds: 1,
+            // The other item has to end in this time on a busy machine too.
+            timeout_seconds: 10,
             code: 'export default defineComponent({ run({ steps }) { return steps.each.item === 1 ? 1 : new Promise(() => {}); } });',
           },
         ],

@@ -11,8 +11,8 @@ import { waitFor, within } from './wait-for.ts';
 
 const mainFile = programFile('cli/main.ts');
 const endPatienceMs = 60_000;
-/** Keys that come while a question is being put are lost. */
-const keyPatienceMs = 5_000;
+/** Keys that come while a question is being put are lost. Those that a busy machine only takes its time for must not come twice. */
+const keyPatienceMs = 20_000;
 const { version } = packageJson;
 /** Those that a test which failed has left. */
 const running = new Set<RunningCommand>();

@@ -1,11 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { existsSync, lchownSync, statSync } from 'node:fs';
 import { chmod, mkdtemp } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Writable } from 'node:stream';
+
+export { freePort } from './free-port.ts';
 
 /** The user that a program runs as; undefined: the user who runs the tests. */
 export type Identity = { uid: number; gid: number } | undefined;
@@ -77,16 +77,4 @@ export function othersMayEnter(path: string): boolean {
     if ((statSync(current).mode & 0o001) === 0) return false;
     if (current === dirname(current)) return true;
   }
-}
-
-/** A port of 127.0.0.1 that was free a moment ago. */
-export async function freePort(): Promise<number> {
-  const probe = createServer();
-  probe.listen(0, '127.0.0.1');
-  await once(probe, 'listening');
-  const address = probe.address();
-  probe.close();
-  await once(probe, 'close');
-  if (address === null || typeof address === 'string') throw new Error('no port');
-  return address.port;
 }

@@ -12,8 +12,8 @@ const target = process.env.MILLRACE_TEST_CPU_TIMES;
 // Child processes of the test are counted with it, not by themselves.
 delete process.env.MILLRACE_TEST_CPU_TIMES;
 
-/** From the last test of the file until its process has ended by itself. */
-const endPatienceMs = 30_000;
+/** From the last test of the file until its process has ended by itself. Hooks of the file are called in it, which end services. */
+const endPatienceMs = 90_000;
 
 if (target !== undefined) {
   process.on('exit', () => {

@@ -83,7 +83,8 @@ export class RunEngine {
   /** From the first step that is not recorded to the end, or to a wait. Throws `RunLostError`, `UnavailableError`. */
   async advance(live: LiveRun): Promise<Stop> {
     const { main } = live;
-    if (!this.#mayRun(live.run.owner_id) && main.waited === null)
+    // A quota refuses what begins. A run that has begun ends, also when its node died and the quota was used up meanwhile.
+    if (!live.hasBegun && main.waited === null && !this.#mayRun(live.run.owner_id))
       return this.#records.fail(live, { position: 0, error: quotaUsedUp });
     // A wait without an answer is passed over here: the time of its block may be over, which is checked when the walk reaches it.
     if (isAnswered(main) && !isUnanswered(main.waited)) {

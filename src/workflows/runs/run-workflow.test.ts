@@ -532,6 +532,33 @@ forEachStore((stores) => {
     assert.equal((await fixture.errors())[0].error.code, 'Quota Exceeded');
   });
 
+  test('a run that has begun ends after the loss of its node, also when a quota was used up meanwhile', async () => {
+    const gate = Promise.withResolvers<void>();
+    let calls = 0;
+    await using fixture = await RunFixture.start(stores.store, {
+      steps: {
+        a: finished(),
+        b: async () => {
+          calls += 1;
+          if (calls === 1) await gate.promise;
+          return finished();
+        },
+      },
+    });
+    const runId = await fixture.start();
+    await waitFor(() => calls === 1);
+    fixture.mayRun = false;
+    // Like the recovery of a node that counts as dead.
+    await stores.store.transaction((tx) =>
+      tx.updateTable('jobs').set({ state: 'queued', lease_node: null }).where('id', '=', runId).execute(),
+    );
+    fixture.pool.poke();
+    await fixture.until(runId, 'succeeded');
+    gate.resolve();
+    await waitFor(() => fixture.pool.runningCount() === 0);
+    assert.deepEqual(await fixture.recorded(runId), ['a 1 succeeded', 'b 1 succeeded']);
+  });
+
   test('a suspended run is a row and a job that is not due: a year costs nothing', async () => {
     const year = 365 * 86_400_000;
     await using fixture = await RunFixture.start(stores.store, {
