@@ -57,14 +57,15 @@ interface Measured {
 /**
  * Decides whether an owner may start another run today, from a cache. Usage is read from the store in the background, at most once a
  * second per owner, and for many owners at once. In between, each request that `check` admits counts as one invocation and one credit.
- * So runs under way, and those of about a second, can exceed a quota, and an owner that is not cached yet may run. Nothing is refused
- * while no quota is enforced, or while the store cannot be read.
+ * So runs under way, and those of about a second, can exceed a quota, and an owner that is not cached yet may run. While the store cannot be
+ * read nothing is refused. The three quotas of a day refuse nothing until they are enforced; other limits of an owner hold as soon as they are set.
  *
  * Events and deliveries are counted the same way: this process counts its own until they are stored, so an owner exceeds those limits by
  * what other nodes stored within about a second.
  *
- * Quotas are enforced where something begins: at endpoints (`ingress/`), where events are emitted (`events/emit-event.ts`), where sources and
- * workflows are deployed, and before a run or delivery starts.
+ * It is asked where something begins: by `ingress/`, `events/emit-event.ts`, `sources/deploy-source.ts`,
+ * `workflows/definitions/deploy-workflow.ts`, `schedule/fire-due-timers.ts`, `workflows/runs/advance-run.ts`, `workflows/runs/run-action.ts`,
+ * `delivery/dispatch/wait-for-quota.ts`, `user-data/files/stored-files.ts` and `streams/stream-slots.ts`.
  */
 export class QuotaGuard {
   readonly #store: Pick<Store, 'read'>;

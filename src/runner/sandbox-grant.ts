@@ -35,7 +35,8 @@ export interface Confinement {
 
 /**
  * Everything that one sandboxed process is granted. `bubblewrap-command.ts` says which files exist for it at the kernel level, and
- * `node-command.ts` what it may read at the seat belt.
+ * `node-command.ts` what it may read at the seat belt. It has no network but the relay (`egress/egress-relay.ts`), and the environment that
+ * `sandbox/deployment-place.ts` gives each deployment.
  */
 export interface SandboxGrant {
   level: SandboxLevel;

@@ -34,7 +34,8 @@ export interface SandboxPids {
 
 /**
  * Starts a sandboxed process with its flags, environment, descriptors, user and folder. This function and the two commands that it chooses
- * from determine everything that user code can reach.
+ * from determine everything that user code can reach, except what comes over its descriptors: connections by `egress/egress-relay.ts`, which
+ * `sandbox-process.ts` attaches, and calls with their answers.
  */
 export async function spawnSandbox(
   launcher: Launcher,

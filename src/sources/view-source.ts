@@ -5,7 +5,7 @@ import { epochSeconds } from '#lib/clock.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
 import { viewProps } from './source-props.ts';
 
-/** A source as the API answers it (specification, section 2). */
+/** A source as the API answers it (specification, section 2). A new field is added here and in `http/routes/source-shapes.ts`. */
 export function viewSource(
   source: SourceTable,
   definitions: readonly PropDefinition[],

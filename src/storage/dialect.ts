@@ -3,8 +3,9 @@ import { sql } from 'kysely';
 import type { Tx } from './database.ts';
 
 /**
- * The differences between the two databases, as properties. Outside `storage` every decision reads one of these; the name is
- * only for display and for keys of caches.
+ * The differences between the two databases that code outside `storage` asks about, as properties; the name is only for display and for keys of
+ * caches. The clock of leases and the lock of the data folder are chosen by the URL of the database (`assemble-platform.ts`, `admin/`), the
+ * engines are in `sqlite-*.ts` and `postgres-*.ts`, and ARCHITECTURE, "One store", compares them.
  */
 export interface Dialect {
   readonly name: 'sqlite' | 'postgres';

@@ -110,7 +110,7 @@ describe('the command line', () => {
     ]);
     service = await Millrace.start({
       dataFolder: join(folder.path, 'data'),
-      // It is started again on this port, which no other process else may have meanwhile.
+      // It is started again on this port, which no other process may have meanwhile.
       environment: { MILLRACE_NPM_REGISTRY: npm.url, MILLRACE_PORT: String(await freePort()) },
     });
     place = { folder: folder.path };

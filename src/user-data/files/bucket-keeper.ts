@@ -39,6 +39,8 @@ export class BucketKeeper {
   #claim: string | undefined;
   #status: BucketStatus = { state: 'unchecked', sinceMs: null, reason: null };
   #failure: { error: UnavailableError; atMs: number } | undefined;
+  /** Why objects cannot be listed, which writes and reads do not need. */
+  #listing: { sinceMs: number; reason: string } | undefined;
   #checking: Promise<void> | undefined;
 
   constructor(options: {
@@ -72,6 +74,8 @@ export class BucketKeeper {
   }
 
   status(): BucketStatus {
+    if (this.#status.state === 'ok' && this.#listing !== undefined)
+      return { state: 'failing', ...this.#listing };
     return { ...this.#status };
   }
 
@@ -88,7 +92,7 @@ export class BucketKeeper {
     if (thrown instanceof UnavailableError && thrown.code === 'files_unavailable') this.#note(thrown);
   }
 
-  /** Writes, reads and removes an object. Callers at the same time share one check. Throws UnavailableError `files_unavailable`. */
+  /** Writes, reads and removes an object, and lists objects. Callers at the same time share one check. Throws UnavailableError `files_unavailable`. */
   check(): Promise<void> {
     this.#checking ??= this.#check().finally(() => {
       this.#checking = undefined;
@@ -101,10 +105,11 @@ export class BucketKeeper {
       await this.#requireClaim();
       await this.#probe();
     } catch (error) {
-      this.failed(error);
+      this.failed(error instanceof UnavailableError ? error : this.#broken(toError(error).message));
       throw error;
     }
     this.#failure = undefined;
+    await this.#checkListing();
     if (this.#status.state === 'ok') return;
     this.#logger.info({ bucket: this.#bucket.name }, 'files.bucket-checked');
     this.#status = { state: 'ok', sinceMs: this.#clock.now(), reason: null };
@@ -136,6 +141,20 @@ export class BucketKeeper {
       throw this.#broken('an object that was written is not read as it was');
     if ((await this.#bucket.get(key)) !== undefined)
       throw this.#broken('an object that was removed is still read');
+  }
+
+  /** Without it files can be written and read, but those of deleted owners, and what a crash left, stay in the bucket. */
+  async #checkListing(): Promise<void> {
+    try {
+      await this.#bucket.list(probeFolder).next();
+      this.#listing = undefined;
+    } catch (error) {
+      const { message } = toError(error);
+      const reason = `${message}: files are written and read, but those of deleted owners stay in the bucket`;
+      if (this.#listing?.reason === reason) return;
+      this.#logger.error({ bucket: this.#bucket.name, error: reason }, 'files.bucket-not-listed');
+      this.#listing = { sinceMs: this.#listing?.sinceMs ?? this.#clock.now(), reason };
+    }
   }
 
   #broken(what: string): UnavailableError {

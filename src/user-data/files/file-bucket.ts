@@ -131,15 +131,18 @@ export class FileBucket {
       }
       if (expected.includes(answer.status)) return answer;
       const isPassing = answer.status >= 500 || answer.status === 429;
-      if (waitMs === undefined || !isPassing) throw this.#failure(request.method, answer.status, answer.body);
+      if (waitMs === undefined || !isPassing) {
+        const operation = request.query === undefined ? request.method : 'LIST';
+        throw this.#failure(operation, answer.status, answer.body);
+      }
       await pause(waitMs);
     }
     throw new Error('the last try returns or throws');
   }
 
-  #failure(method: string, status: number, body: Buffer): UnavailableError {
+  #failure(operation: string, status: number, body: Buffer): UnavailableError {
     const code = codeOf(body);
-    return this.#unavailable(`answers ${method} with ${status}${code === '' ? '' : ` ${code}`}`);
+    return this.#unavailable(`answers ${operation} with ${status}${code === '' ? '' : ` ${code}`}`);
   }
 
   #unavailable(text: string, cause?: unknown): UnavailableError {

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { UnavailableError } from '#lib/errors.ts';
 import type { Store } from '#storage/store.ts';
 import type { BucketKeeper } from './bucket-keeper.ts';
@@ -20,6 +21,9 @@ const batchObjects = 64;
  * and goes after the last object was removed. So whatever a crash leaves has a row, which is removed in time like any upload that is not
  * continued; only the request of a process that is gone, or a store that was set back, can leave objects without one, which
  * `BucketSweeper` removes.
+ *
+ * An object is the chunk and 32 bytes that follow it: the SHA-256 of the chunk with the file and number that it belongs to. So what the storage
+ * changed, or confused with another object, is never read as content.
  */
 export class ObjectContent implements FileContent {
   readonly place = 's3';
@@ -36,7 +40,9 @@ export class ObjectContent implements FileContent {
   async append(chunk: Chunk, grow: RowStep): Promise<void> {
     await this.#keeper.requireOwn();
     await grow();
-    await this.#noted(() => this.#bucket.put(keyOf(chunk.ownerId, chunk.fileId, chunk.number), chunk.bytes));
+    const { ownerId, fileId, number, bytes } = chunk;
+    const object = Buffer.concat([bytes, digestOf(fileId, number, bytes)]);
+    await this.#noted(() => this.#bucket.put(keyOf(ownerId, fileId, number), object));
   }
 
   async finish(last: Chunk, { reserve, complete }: { reserve: RowStep; complete: RowStep }): Promise<void> {
@@ -45,15 +51,16 @@ export class ObjectContent implements FileContent {
   }
 
   async read(file: StoredContent, number: number): Promise<Uint8Array | undefined> {
-    const bytes = await this.#bucket.get(keyOf(file.owner_id, file.id, number));
-    const size = bytes === undefined ? undefined : bytes.length;
-    const row = size === chunkBytes ? undefined : await findFileById(this.#store.read, file.id);
-    if (size === chunkBytes || (row !== undefined && size === lengthOf(row.size, number))) return bytes;
+    const object = await this.#bucket.get(keyOf(file.owner_id, file.id, number));
+    const bytes = object === undefined ? undefined : chunkIn(object, file.id, number);
+    if (bytes?.length === chunkBytes) return bytes;
+    const row = await findFileById(this.#store.read, file.id);
+    if (row !== undefined && bytes?.length === lengthOf(row.size, number)) return bytes;
     if (row === undefined || isOver(row)) return undefined;
     throw new UnavailableError(
       'files_unavailable',
-      `the content of the file ${file.id} is ${size === undefined ? 'not' : 'not as it was written'} in the bucket ` +
-        `${this.#bucket.name}: something other than this instance has ${size === undefined ? 'removed' : 'changed'} it`,
+      `the content of the file ${file.id} is ${object === undefined ? 'not' : 'not as it was written'} in the bucket ` +
+        `${this.#bucket.name}: something other than this instance has ${object === undefined ? 'removed' : 'changed'} it`,
     );
   }
 
@@ -72,14 +79,13 @@ export class ObjectContent implements FileContent {
   /** Removes all objects of owners who are deleted, whether they have a row or not. */
   async removeOwners(ownerIds: readonly string[], signal: AbortSignal): Promise<void> {
     await this.#keeper.requireOwn();
-    await this.#noted(async () => {
-      for (const ownerId of ownerIds)
-        for await (const objects of this.#bucket.list(`${ownerId}/`))
-          await this.#bucket.removeAll(
-            objects.map(({ key }) => key),
-            signal,
-          );
-    });
+    for (const ownerId of ownerIds) {
+      // A list that is refused says nothing about writes, so that it holds up no upload.
+      for await (const objects of this.#bucket.list(`${ownerId}/`)) {
+        const keys = objects.map(({ key }) => key);
+        await this.#noted(() => this.#bucket.removeAll(keys, signal));
+      }
+    }
   }
 
   async #noted(work: () => Promise<void>): Promise<void> {
@@ -94,6 +100,20 @@ export class ObjectContent implements FileContent {
 
 function keyOf(ownerId: string, fileId: string, number: number): string {
   return `${ownerId}/${fileId}/${number}`;
+}
+
+const digestBytes = 32;
+
+function digestOf(fileId: string, number: number, bytes: Uint8Array): Buffer {
+  return createHash('sha256').update(`${fileId}/${number}\n`).update(bytes).digest();
+}
+
+/** The chunk in an object; undefined when the object is not what was written for it. */
+function chunkIn(object: Buffer, fileId: string, number: number): Buffer | undefined {
+  const end = object.length - digestBytes;
+  if (end < 0) return undefined;
+  const bytes = object.subarray(0, end);
+  return digestOf(fileId, number, bytes).equals(object.subarray(end)) ? bytes : undefined;
 }
 
 /** The id of the file whose chunk an object is; undefined: it is none. */
