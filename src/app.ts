@@ -20,12 +20,15 @@ export interface RunningApp extends StartedService {
 const stopGraceMs = 6_000;
 /** And requests this long, counted from the same moment: those who wait for a run are answered when it is given back. */
 const requestGraceMs = 7_000;
-/** From then on only the store is waited for. It leaves that a second and a half of what main.ts gives the whole stop. */
+/**
+ * From then on each part that is left gets some 20 ms, and the store and the lock of the folder the time that they need. It leaves them a second
+ * and a half of what main.ts gives the whole stop.
+ */
 const partsLimitMs = 8_000;
 
 /**
  * Puts the service together: the platform (store, sandbox, builder), the domain (sources, runs, deliveries) and the edges (HTTP, mail). All parts
- * stop in the reverse order of their start. Files `assemble-*.ts` add the parts that run from when
+ * stop in the reverse order of their start, after the drain (`main.ts`). Files `assemble-*.ts` add the parts that run from when
  * they are made; `RunningApp.parts` has all names in order, and app.test.ts shows them.
  */
 export async function startApp(options: AppOptions): Promise<RunningApp> {

@@ -13,7 +13,7 @@ import { SourceDeployer } from '#sources/deploy-source.ts';
 import { holdTicks } from '#sources/hold-run.ts';
 import { storeTime } from '#storage/store-time.ts';
 import { WorkflowDeployer } from '#workflows/definitions/deploy-workflow.ts';
-import { WorkflowTicks } from '#workflows/runs/timer-triggers.ts';
+import { WorkflowTicks } from '#workflows/runs/workflow-ticks.ts';
 import type { Deliveries } from './assemble-delivery.ts';
 import type { Platform } from './assemble-platform.ts';
 import type { Runs } from './assemble-runs.ts';

@@ -14,7 +14,7 @@ export interface Limits {
   events: number;
   /** Attempts on one UTC day. */
   deliveries: number;
-  /** Events, runs and files (`owned-store.ts`), in MB. */
+  /** Events, runs and files (`owner-size-store.ts`), in MB. */
   storedMb: number;
   /** Open live streams on each node. */
   streams: number;

@@ -3,8 +3,8 @@ import { CallerError, toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import { countText, durationText } from '#lib/units.ts';
 import type { Db, Store } from '#storage/store.ts';
-import { countOwned, mbBytes, storedBytesOf } from './owned-store.ts';
 import { limitNameOf, limitReached, limitText } from './owner-limits.ts';
+import { countOwned, mbBytes, storedBytesOf } from './owner-size-store.ts';
 import { findOwnerQuota, ownerQuotasOf } from './quota-store.ts';
 import {
   effectiveQuotas,

@@ -33,7 +33,8 @@ export interface WebhookDeliveryOptions {
 
 /**
  * Sends an event to a webhook: POST, the emitted event itself as body, signed (`sign-request.ts`). 2xx within 15 seconds
- * is delivered, 410 disables the webhook, anything else (a 500, a redirect, a timeout) is a failed attempt.
+ * is delivered, 410 disables the webhook, anything else (a 500, a redirect, a timeout) is a failed attempt. (`$.send.http` of a workflow is
+ * tried once: `workflows/sends/send-http.ts`.)
  *
  * After a failed attempt the delivery is queued again by `dispatch/delivery-schedule.ts`: after 5 s, 5 min, 30 min, 2, 5, 10 and 14 hours, or
  * later if the receiver sends `Retry-After`. The eighth failed attempt makes it a dead letter (state `failed`). A webhook whose deliveries have all

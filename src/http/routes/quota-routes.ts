@@ -5,7 +5,7 @@ import { selectFields } from '#http/select-fields.ts';
 import { notFound, requireWorkspace } from '#identity/permissions.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
-import { countOwned, mbBytes, storedBytesOf } from '#metering/owned-store.ts';
+import { countOwned, mbBytes, storedBytesOf } from '#metering/owner-size-store.ts';
 import type { QuotaGuard } from '#metering/quota-guard.ts';
 import { findOwnerQuota, ownerExists, putOwnerQuota } from '#metering/quota-store.ts';
 import { effectiveQuotas } from '#metering/quotas.ts';

@@ -5,7 +5,7 @@ import { CallerError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Store } from '#storage/store.ts';
 import { type Chunk, chunkBytes, type FileContent, type RowStep } from './file-content.ts';
-import { requireRoom } from './file-quota.ts';
+import { requireRoom } from './file-room.ts';
 import {
   completeUpload,
   dropUpload,

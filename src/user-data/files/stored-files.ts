@@ -2,7 +2,7 @@ import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Store } from '#storage/store.ts';
 import { chunkBytes, type FileContents, type StoredContent } from './file-content.ts';
-import { requireRoom } from './file-quota.ts';
+import { requireRoom } from './file-room.ts';
 import { type FilePlace, type FileRow, findFile, findFileById, listFiles, retireFile } from './file-store.ts';
 import { type FileTarget, FileUpload, replacedMs } from './file-upload.ts';
 

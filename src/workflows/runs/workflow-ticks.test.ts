@@ -12,7 +12,7 @@ import { forEachStore } from '../../../test/support/stores.ts';
 import type { RunPreparer } from './insert-prepared.ts';
 import { newRunRow } from './new-run.ts';
 import type { RunTrigger } from './run.ts';
-import { WorkflowTicks } from './timer-triggers.ts';
+import { WorkflowTicks } from './workflow-ticks.ts';
 
 const start = Date.parse('2026-11-21T10:00:00Z');
 const minute = 60_000;
