@@ -5,10 +5,16 @@ export function readProxyUrl(text: string): URL {
     throw new Error('expected http://host:port or http://user:password@host:port');
   if (url.pathname !== '/' || url.search !== '' || url.hash !== '')
     throw new Error('expected nothing behind the port');
+  // A URL does not tell the port that is the usual one of its protocol.
+  if (!/:\d+\/?$/.test(text) || url.port === '0')
+    throw new Error('expected a port from 1 to 65535 behind the host, as in http://host:3128');
+  let user: string;
   try {
-    decodeURIComponent(url.username + url.password);
+    user = decodeURIComponent(url.username);
+    decodeURIComponent(url.password);
   } catch {
     throw new Error('user and password are to be percent-encoded');
   }
+  if (user.includes(':')) throw new Error('expected a user without a colon, which Basic cannot carry');
   return url;
 }

@@ -111,7 +111,7 @@ describe('mail server and object storage', () => {
       problemsOf({ ...whole, MILLRACE_FILES: 'disk' }),
       /MILLRACE_FILES: expected one of store, s3/,
     );
-    for (const bucket of ['My_Bucket', 'a..b', 'x'])
+    for (const bucket of ['My_Bucket', 'a..b', 'x', '192.168.0.1'])
       assert.match(problemsOf({ ...whole, MILLRACE_FILES_BUCKET: bucket }), /expected the name of a bucket/);
     for (const prefix of ['a', '../', 'a//', '/a/', 'ä/', '.a/'])
       assert.match(
@@ -120,6 +120,29 @@ describe('mail server and object storage', () => {
       );
     assert.equal(readSettings({ ...whole, MILLRACE_FILES_PREFIX: 'prod/eu-1/' }).filesPrefix, 'prod/eu-1/');
   });
+});
+
+test('what would stand in each request to object storage is checked at the start, and no key is shown', () => {
+  for (const region of ['eu central', 'us-east-1/../..@evil.example', 'eu\nx'])
+    assert.match(
+      problemsOf({ MILLRACE_S3_REGION: region }),
+      /MILLRACE_S3_REGION: expected letters.* found "(?:eu|us)/,
+    );
+  for (const name of ['MILLRACE_S3_ACCESS_KEY', 'MILLRACE_S3_SECRET_KEY']) {
+    const keys = { MILLRACE_S3_ACCESS_KEY: 'AK', MILLRACE_S3_SECRET_KEY: 'SK' };
+    const problems = problemsOf({ ...keys, [name]: 'hush\nx' });
+    assert.match(problems, new RegExp(`${name}: expected ASCII characters without spaces`));
+    assert.doesNotMatch(problems, /hush/);
+  }
+  for (const endpoint of [
+    'https://u:hush@s3.example',
+    'https://s3.example/?hush',
+    'https://s3.example/#hush',
+  ]) {
+    const problems = problemsOf({ MILLRACE_S3_ENDPOINT: endpoint });
+    assert.match(problems, /MILLRACE_S3_ENDPOINT: expected a URL without user/);
+    assert.doesNotMatch(problems, /hush/);
+  }
 });
 
 describe('MILLRACE_EGRESS_PROXY', () => {
@@ -134,7 +157,10 @@ describe('MILLRACE_EGRESS_PROXY', () => {
       'https://user:hush@proxy.example',
       'socks5://user:hush@proxy.example',
       'http://user:hush@proxy.example/path',
-      'http://user:hush%@proxy.example',
+      'http://user:hush%@proxy.example:3128',
+      'http://user:hush@proxy.example',
+      'http://user:hush@proxy.example:0',
+      'http://us%3Aer:hush@proxy.example:3128',
       'hush',
     ]) {
       const problems = problemsOf({ MILLRACE_EGRESS_PROXY: wrong });
@@ -145,6 +171,12 @@ describe('MILLRACE_EGRESS_PROXY', () => {
       problemsOf({ MILLRACE_EGRESS_PROXY: url, MILLRACE_EGRESS_PROXY_EXCEPT: '*.example,a b' }),
       /MILLRACE_EGRESS_PROXY_EXCEPT: expected names, .* found "a b"/,
     );
+    for (const wrong of ['fe80::1%eth0', '0.0.0.0/0', '::/0'])
+      assert.match(
+        problemsOf({ MILLRACE_EGRESS_PROXY: url, MILLRACE_EGRESS_PROXY_EXCEPT: wrong }),
+        /MILLRACE_EGRESS_PROXY_EXCEPT: /,
+        wrong,
+      );
     assert.match(
       problemsOf({ MILLRACE_EGRESS_PROXY_EXCEPT: 'db.example' }),
       /MILLRACE_EGRESS_PROXY: needed with MILLRACE_EGRESS_PROXY_EXCEPT/,

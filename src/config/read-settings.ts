@@ -141,6 +141,7 @@ function checkTogether(values: Record<string, unknown>, problems: string[]): voi
   )
     problems.push('MILLRACE_DATABASE_URL: needed with MILLRACE_DATABASE_SESSION_URL');
   checkProxy(values, problems);
+  checkObjectStorage(values, problems);
   checkFiles(values, problems);
   checkTracing(values, problems);
   for (const [name, env, protocols] of [
@@ -171,16 +172,41 @@ function checkProxy(values: Record<string, unknown>, problems: string[]): void {
   } else if (entries.length > 0)
     problems.push('MILLRACE_EGRESS_PROXY: needed with MILLRACE_EGRESS_PROXY_EXCEPT');
   for (const entry of entries) {
-    if (isAddressOrRange(entry) || isHostOrEnding(entry)) continue;
-    problems.push(
-      `MILLRACE_EGRESS_PROXY_EXCEPT: expected names, endings such as .example.com, addresses or CIDRs, found ${JSON.stringify(entry)}`,
-    );
+    if (/\/0+$/.test(entry))
+      problems.push(
+        `MILLRACE_EGRESS_PROXY_EXCEPT: ${JSON.stringify(entry)} would dial everything directly; leave MILLRACE_EGRESS_PROXY out for that`,
+      );
+    else if (!isAddressOrRange(entry) && !isHostOrEnding(entry))
+      problems.push(
+        `MILLRACE_EGRESS_PROXY_EXCEPT: expected names, endings such as .example.com, addresses or CIDRs, found ${JSON.stringify(entry)}`,
+      );
   }
 }
 
 function isHostOrEnding(text: string): boolean {
   const host = canonicalHost(text.replace(/^\./, ''));
   return host !== undefined && isIP(host) === 0 && /^[a-z0-9_-]+(?:\.[a-z0-9_-]+)*$/.test(host);
+}
+
+/** What is wrong here would stand in a host name or a header of each request. No key is shown. */
+function checkObjectStorage(values: Record<string, unknown>, problems: string[]): void {
+  const { s3Region: region, s3Endpoint: endpoint } = values;
+  if (typeof region === 'string' && !/^[\w.-]{1,64}$/.test(region))
+    problems.push(
+      `MILLRACE_S3_REGION: expected letters, digits, ".", "-" and "_", such as us-east-1, found ${JSON.stringify(region)}`,
+    );
+  for (const name of ['s3AccessKey', 's3SecretKey'] as const) {
+    const key = values[name];
+    if (typeof key === 'string' && !/^[\x21-\x7e]*$/.test(key))
+      problems.push(
+        `${settingDefinitions[name].env}: expected ASCII characters without spaces and line ends`,
+      );
+  }
+  const url = typeof endpoint === 'string' ? URL.parse(endpoint) : null;
+  if (url !== null && url.username + url.password + url.search + url.hash !== '')
+    problems.push(
+      'MILLRACE_S3_ENDPOINT: expected a URL without user, password, query and fragment; keys are in MILLRACE_S3_ACCESS_KEY and MILLRACE_S3_SECRET_KEY',
+    );
 }
 
 function checkFiles(values: Record<string, unknown>, problems: string[]): void {
@@ -254,7 +280,8 @@ function isIssuer(text: string): boolean {
 function isAddressOrRange(text: string): boolean {
   const [address = '', bits, ...more] = text.split('/');
   const version = isIP(address);
-  if (version === 0 || more.length > 0) return false;
+  // A zone, as in fe80::1%eth0, names an interface of one machine.
+  if (version === 0 || more.length > 0 || address.includes('%')) return false;
   return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (version === 4 ? 32 : 128));
 }
 

@@ -47,7 +47,7 @@ describe('settings as the admin of the instance sees them', () => {
       MILLRACE_SMTP_URL: `smtps://${secret}:${secret}@mail.example:465`,
       MILLRACE_EMAIL_FROM: 'millrace@example.com',
       MILLRACE_NPM_REGISTRY: `https://x:${secret}@npm.example/all/#${secret}`,
-      MILLRACE_S3_ENDPOINT: `https://${secret}@s3.example`,
+      MILLRACE_S3_ENDPOINT: 'https://s3.example',
       MILLRACE_EGRESS_PROXY: `http://${secret}:${secret}@proxy.example:3128`,
       HOME: secret,
       OTHER_TOKEN: secret,

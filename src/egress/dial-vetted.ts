@@ -36,6 +36,7 @@ export async function dialPeer(host: string, port: number, options: DialOptions)
   }
   const timeout = AbortSignal.timeout(options.connectTimeoutMs);
   const signal = options.signal === undefined ? timeout : AbortSignal.any([timeout, options.signal]);
+  let waitsFor = '';
   try {
     const lookup = options.lookup === undefined ? {} : { lookup: options.lookup };
     const target = await untilAborted(resolveAndVet(host, port, options.policy, lookup), signal);
@@ -46,6 +47,7 @@ export async function dialPeer(host: string, port: number, options: DialOptions)
     if (proxy !== undefined && direct.length === 0) {
       const vet = (address: string): void =>
         requireAllowed({ host, address, port: target.port }, options.policy);
+      waitsFor = `: the proxy ${proxy.place} did not answer CONNECT in time`;
       const { socket, address } = await untilAborted(proxy.connect(target, { signal, vet }), signal);
       return { socket, peer: { address, port: target.port } };
     }
@@ -60,7 +62,7 @@ export async function dialPeer(host: string, port: number, options: DialOptions)
     return { socket, peer };
   } catch (error) {
     if (!timeout.aborted || options.signal?.aborted === true) throw error;
-    throw new EgressError('ETIMEDOUT', `connect ETIMEDOUT ${host}:${port}`, { cause: error });
+    throw new EgressError('ETIMEDOUT', `connect ETIMEDOUT ${host}:${port}${waitsFor}`, { cause: error });
   }
 }
 

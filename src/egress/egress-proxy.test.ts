@@ -147,7 +147,10 @@ test('a proxy that refuses, is away, says something else or nothing is named in 
   await once(silent, 'listening');
   const at = `127.0.0.1:${(silent.address() as AddressInfo).port}`;
   const patience = { policy: policyOf(`http://user:${password}@${at}`), connectTimeoutMs: 50 };
-  assert.match(await failure(patience), /^ETIMEDOUT /);
+  assert.match(
+    await failure(patience),
+    new RegExp(`^ETIMEDOUT connect ETIMEDOUT .*: the proxy ${at} did not answer CONNECT in time$`),
+  );
   silent.close();
 });
 
@@ -172,6 +175,8 @@ test('the machine itself and what the operator excepts are dialled directly', as
     [outside, ['198.51.100.0/24']],
     ['a.inner.example', ['.inner.example']],
     ['API.example.', ['api.example']],
+    ['a.münchen.example', ['.münchen.example']],
+    ['xn--mnchen-3ya.example', ['MÜNCHEN.example']],
   ] as const)
     await assert.rejects(
       open(host, [...except], outside),

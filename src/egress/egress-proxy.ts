@@ -46,7 +46,10 @@ export class EgressProxy {
     for (const entry of options.except ?? []) {
       const range = parseIpRange(entry);
       if (range !== undefined) this.#exceptRanges.push(range);
-      else this.#exceptNames.push(entry.toLowerCase());
+      else {
+        const [, dot = '', name = ''] = /^(\.?)(.*)$/.exec(entry) ?? [];
+        this.#exceptNames.push(`${dot}${canonicalHost(name) ?? name.toLowerCase()}`);
+      }
     }
   }
 

@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { XMLParser } from 'fast-xml-parser';
+import { EgressError } from '#egress/egress-error.ts';
 import { endpointOf, type ObjectStorage, requestObject } from '#egress/object-storage.ts';
 import { toError, UnavailableError } from '#lib/errors.ts';
 
@@ -181,9 +182,16 @@ function codeOf(body: Buffer): string {
   return typeof code === 'string' && /^\w{1,60}$/.test(code) ? code : '';
 }
 
-/** Without the URL that messages of timeouts have, since it names the file. */
+/**
+ * Messages of connections, which name the place or the proxy. Others could have the URL, which names the file, or a header with the access key:
+ * of those only the code is told.
+ */
 function reasonOf(error: unknown): string {
-  const { message } = toError(error);
   const code = String(Object(error).code ?? '');
-  return code === 'ETIMEDOUT' ? 'it did not answer in time' : message.slice(0, 300);
+  const message = toError(error).message.slice(0, 300);
+  if (code === 'ETIMEDOUT' && !message.startsWith('connect ')) return 'it did not answer in time';
+  if (error instanceof EgressError) return message;
+  const isOfConnection = /^(?:E[A-Z]{3,20}|EAI_[A-Z]+|[A-Z_]*CERT[A-Z_]*|DEPTH_ZERO_\w+)$/.test(code);
+  if (isOfConnection) return message;
+  return code === '' ? 'the request could not be made; the log has the cause' : code;
 }

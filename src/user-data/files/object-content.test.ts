@@ -6,6 +6,7 @@ import { type BucketFixture, bucketOf, forEachBucket } from '../../../test/suppo
 import type { TestClock } from '../../../test/support/test-clock.ts';
 import { claimKey } from './bucket-keeper.ts';
 import { BucketSweeper } from './bucket-sweeper.ts';
+import { FileBucket } from './file-bucket.ts';
 import { chunkBytes, FileContents, RowContent } from './file-content.ts';
 import type { FileRow } from './file-store.ts';
 import { type FileTarget, replacedMs, uploadIdleMs } from './file-upload.ts';
@@ -309,6 +310,27 @@ describe('content in a bucket', () => {
       server.objects.delete(`millrace/${claimKey}`);
       nowMs += 5_001;
       await copy.files.put(target('b'), [Buffer.from('b')]);
+    });
+
+    test('an error that is none of the storage shows neither its message nor a key', async () => {
+      const { dispatcher, server } = fixture;
+      const storage = {
+        dispatcher,
+        endpoint: server.url,
+        region: 'eu\nx',
+        accessKey: 'AKIAHUSH',
+        secretKey: 'hush',
+      };
+      const bucket = new FileBucket({
+        storage,
+        bucket: 'the-bucket',
+        prefix: 'millrace/',
+      });
+      await assert.rejects(bucket.get('a'), (error: Error & { code: string }) => {
+        assert.equal(error.code, 'files_unavailable');
+        assert.doesNotMatch(error.message, /hush|AWS4|Signature/i);
+        return true;
+      });
     });
 
     test('a bucket that loses what it takes, or keeps what was removed, fails its check', async () => {
