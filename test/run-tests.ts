@@ -32,7 +32,7 @@ import { TestReport } from './support/test-report.ts';
  *
  * - `MILLRACE_TEST_DATABASE_URL` set: that server is used and none is started.
  * - `MILLRACE_TEST_PROGRAMS=` (empty): services and command lines under test start from their sources, as those of a clone do, not from what
- *   is bundled of these for the run (bundle-programs.ts). Some always start from the sources: nobody-reads-the-log, and README.md in
+ *   is bundled of these for the run (bundle-programs.ts). Some always start from the sources: the-log-has-no-reader, and README.md in
  *   manual-examples-run.
  * - `MILLRACE_TEST_REQUIRE_POSTGRES=1`, `_MARIADB=1`, `_CHROMIUM=1`, `_BUBBLEWRAP=1`: where the program is missing, the run fails instead of skipping
  *   its tests; with `_PROMTOOL=1`, `_PGBOUNCER=1` and `_HELM=1` these tests run and fail.

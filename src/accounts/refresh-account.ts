@@ -74,8 +74,8 @@ export interface RefreshOptions {
 
 /**
  * Gets new access tokens: for `account-keeper.ts` when one is due (`refresh-times.ts`), for the first caller that needs one that is due
- * (`account-credentials.ts`), and after a test that failed (`check-account.ts`). One refresh of an account at a time, in this process (callers share the promise) and in all
- * (a lease in its row). The result is stored only over the version that it began with, so that a user who connects
+ * (`account-credentials.ts`), and after a test that failed (`check-account.ts`). One refresh of an account at a time, in this process (callers
+ * share the promise) and in all (a lease in its row). The result is stored only over the version that it began with, so that a user who connects
  * the account meanwhile wins, and a process that slept through its lease destroys nothing. A refresh that fails deletes
  * nothing, ever: rotating refresh tokens have been lost elsewhere by losers who cleaned up.
  */

@@ -10,7 +10,8 @@ import {
   unwrapIpv4,
 } from './ip-address.ts';
 
-export type AddressVerdict = { allowed: true } | { allowed: false; reason: string };
+/** `closed`: whatever the operator allows. */
+export type AddressVerdict = { allowed: true } | { allowed: false; reason: string; closed?: boolean };
 
 export interface AddressPolicyOptions {
   /** Any of `public` (global unicast), `local` (loopback, private and unique-local) and CIDRs, as in MILLRACE_EGRESS. */
@@ -59,7 +60,11 @@ export class AddressPolicy {
       return { allowed: false, reason: `${JSON.stringify(address)} is not an IP address` };
     const target = unwrapIpv4(parsed);
     if (this.#isDenied(target, port)) {
-      return { allowed: false, reason: 'this port belongs to the service itself and is never reachable' };
+      return {
+        allowed: false,
+        reason: 'the service itself, its database or its proxy listens there, which is never reachable',
+        closed: true,
+      };
     }
     return this.#isAllowed(target) ? { allowed: true } : { allowed: false, reason: describeRange(target) };
   }

@@ -47,7 +47,7 @@ export async function dialPeer(host: string, port: number, options: DialOptions)
     if (proxy !== undefined && direct.length === 0) {
       const vet = (address: string): void =>
         requireAllowed({ host, address, port: target.port }, options.policy);
-      waitsFor = `: the proxy ${proxy.place} did not answer CONNECT in time`;
+      waitsFor = `: the proxy ${proxy.place} did not answer in time`;
       const { socket, address } = await untilAborted(proxy.connect(target, { signal, vet }), signal);
       return { socket, peer: { address, port: target.port } };
     }

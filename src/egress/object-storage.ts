@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto';
 import { AwsV4Signer } from 'aws4fetch';
+import { toError } from '#lib/errors.ts';
+import { EgressError } from './egress-error.ts';
 import type { GuardedDispatcher } from './guarded-dispatcher.ts';
 import { type GuardedResponse, guardedFetch } from './guarded-fetch.ts';
 
@@ -64,4 +66,18 @@ export async function requestObject(
     ...(signal === undefined ? {} : { signal }),
     maxRedirects: 0,
   });
+}
+
+/**
+ * Why `requestObject` rejected, for users: the message of a connection that failed, which names the place or the proxy. Others could have the URL,
+ * which names the object, or a header with the access key: of those only the code is told.
+ */
+export function reasonOfFailure(error: unknown): string {
+  const code = String(Object(error).code ?? '');
+  const message = toError(error).message.slice(0, 300);
+  if (code === 'ETIMEDOUT' && !message.startsWith('connect ')) return 'it did not answer in time';
+  if (error instanceof EgressError) return message;
+  const isOfConnection = /^(?:E[A-Z]{3,20}|EAI_[A-Z]+|[A-Z_]*CERT[A-Z_]*|DEPTH_ZERO_\w+)$/.test(code);
+  if (isOfConnection) return message;
+  return code === '' ? 'the request could not be made' : code;
 }

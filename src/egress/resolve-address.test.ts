@@ -242,6 +242,6 @@ test('where a connection is led to is vetted like any other, port and all', asyn
   const near = new AddressPolicy({ allow: ['local'], connectTo, deny: () => own });
   await assert.rejects(resolveAndVet('self.example', 443, near, { lookup: noLookup }), {
     code: 'EACCES',
-    message: /this port belongs to the service itself/,
+    message: /: the service itself, its database or its proxy listens there, which is never reachable$/,
   });
 });

@@ -36,17 +36,23 @@ export async function resolveAndVet(
   const addresses = await findAddresses(target.host, options.lookup ?? lookupAll);
   const allowed: string[] = [];
   let reason = '';
+  let hint = '';
   for (const address of addresses.slice(0, addressesMax)) {
     const verdict = policy.check(address, target.port);
     if (verdict.allowed) allowed.push(address);
-    else reason = verdict.reason;
+    else {
+      reason = verdict.reason;
+      hint =
+        verdict.closed === true
+          ? ''
+          : `. MILLRACE_EGRESS is "${policy.allow.join(',')}"; the operator can open more there (local, or a CIDR)`;
+    }
   }
   if (allowed.length > 0) return { addresses: allowed, port: target.port };
   // For a name the reason says the kind of address only, so that internal addresses cannot be read off messages.
   throw new EgressError(
     'EACCES',
-    `connect EACCES ${hostname}:${port} is not allowed${led === undefined ? '' : ' where MILLRACE_CONNECT_TO leads it'}: ${reason}. ` +
-      `MILLRACE_EGRESS is "${policy.allow.join(',')}"; the operator can open more there (local, or a CIDR)`,
+    `connect EACCES ${hostname}:${port} is not allowed${led === undefined ? '' : ' where MILLRACE_CONNECT_TO leads it'}: ${reason}${hint}`,
   );
 }
 

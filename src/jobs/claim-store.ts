@@ -229,7 +229,7 @@ const fewOwners = 4;
 
 /**
  * The oldest due jobs of those owners that have few in `front`, or none: jumps from owner to owner in the index rather than over their
- * jobs. `areAll`: no owner that has room has any other.
+ * jobs. `areAll`: they are all that is due of owners that have room.
  */
 async function dueOfOwners(
   tx: Tx,

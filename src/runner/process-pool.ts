@@ -19,6 +19,9 @@ export interface PoolOptions extends ProcessOptions {
   onGiven?: (process: SandboxProcess, ownerId: string) => void;
 }
 
+/** A process that was told to end is expected to be gone by then. */
+const roomComesWithinMs = 5_000;
+
 interface Waiter {
   needs: ProcessNeeds;
   ownerId: string;
@@ -41,6 +44,8 @@ export class ProcessPool {
   readonly #lookups: LookupShares;
   readonly #ready: SandboxProcess[] = [];
   readonly #waiters: Waiter[] = [];
+  /** Processes that were ended to make room and are not gone yet, with the time when they were told to. */
+  readonly #makingRoom = new Map<SandboxProcess, number>();
   #booting = 0;
   /** Number of booting processes that start for one waiter. */
   #bootingSpecial = 0;
@@ -61,6 +66,7 @@ export class ProcessPool {
       onEnded: (process) => this.#onEnded(process),
       onRemoved: (process) => {
         this.#shares.left(process);
+        this.#makingRoom.delete(process);
         this.#fill();
       },
     });
@@ -254,10 +260,9 @@ export class ProcessPool {
         return;
       }
       if (this.#starter.count >= limits.processesMax) {
-        // This method is called again when a process has ended. Those that are ending now make room already.
-        const isRoomComing = this.#starter.endingCount >= (special === undefined ? waiting - coming : 1);
-        if (urgent && !isRoomComing && !this.#makeRoom(eligible) && special !== undefined)
-          this.#ready.shift()?.kill('retired');
+        // This method is called again when a process has ended.
+        if (urgent && !this.#isRoomComing(special === undefined ? waiting - coming : 1))
+          if (!this.#makeRoom(eligible) && special !== undefined) this.#ready.shift()?.kill('retired');
         return;
       }
       this.#spawn(special, urgent);
@@ -273,7 +278,18 @@ export class ProcessPool {
   /** Ends an idle process for the first waiting owner for whom that is possible. */
   #makeRoom(waiters: readonly Waiter[]): boolean {
     const owners = new Set(waiters.map(({ ownerId }) => ownerId));
-    return [...owners].some((ownerId) => this.#options.endIdle(this.#shares.roomFor(ownerId)) !== undefined);
+    return [...owners].some((ownerId) => {
+      const process = this.#options.endIdle(this.#shares.roomFor(ownerId));
+      if (process !== undefined) this.#makingRoom.set(process, performance.now());
+      return process !== undefined;
+    });
+  }
+
+  /** True when processes that are ending now make enough room. Those that take long to end are not relied on. */
+  #isRoomComing(needed: number): boolean {
+    const fromMs = performance.now() - roomComesWithinMs;
+    const coming = [...this.#makingRoom.values()].filter((sinceMs) => sinceMs > fromMs);
+    return coming.length >= needed;
   }
 
   #fillLater(delayMs: number): void {

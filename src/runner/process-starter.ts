@@ -85,13 +85,6 @@ export class ProcessStarter {
     return this.#live.size + this.#launching.size;
   }
 
-  /** Number of processes that were told to end and have not ended yet, or leave traces that are being removed. */
-  get endingCount(): number {
-    let count = 0;
-    for (const { endReason } of this.#live.keys()) if (endReason !== undefined) count += 1;
-    return count;
-  }
-
   /** Ends all processes. */
   async close(): Promise<void> {
     this.#closed = true;

@@ -25,7 +25,8 @@ export interface SchedulerOptions extends TimerOptions {
  *
  * From a tick to running code: a target turns it into a job. For a source that is a job `run_source` (`source-ticks.ts`), which the worker pool
  * gives to `SourceRuns.run` (`sources/run-source.ts`), which calls the code in a sandboxed process. For a workflow it is a run with a job
- * `run_workflow` (`workflows/runs/workflow-ticks.ts`), which `WorkflowRuns` does (`workflows/runs/run-workflow.ts`) with `RunEngine.advance` (`workflows/runs/advance-run.ts`).
+ * `run_workflow` (`workflows/runs/workflow-ticks.ts`), which `WorkflowRuns` does (`workflows/runs/run-workflow.ts`) with
+ * `RunEngine.advance` (`workflows/runs/advance-run.ts`).
  *
  * What is due is decided by the time of the store, not by the clock of this node: nodes whose clocks differ agree on it.
  */

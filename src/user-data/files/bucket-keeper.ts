@@ -59,7 +59,11 @@ export class BucketKeeper {
     this.#task = new PeriodicTask({
       everyMs: checkEveryMs,
       // What fails is logged when it changes.
-      work: () => this.check().catch(() => {}),
+      work: () =>
+        this.check().then(
+          () => this.checkListing(),
+          () => {},
+        ),
       logger: options.logger,
       failure: 'files.bucket-not-checked',
     });
@@ -92,7 +96,7 @@ export class BucketKeeper {
     if (thrown instanceof UnavailableError && thrown.code === 'files_unavailable') this.#note(thrown);
   }
 
-  /** Writes, reads and removes an object, and lists objects. Callers at the same time share one check. Throws UnavailableError `files_unavailable`. */
+  /** Writes, reads and removes an object. Callers at the same time share one check. Throws UnavailableError `files_unavailable`. */
   check(): Promise<void> {
     this.#checking ??= this.#check().finally(() => {
       this.#checking = undefined;
@@ -101,29 +105,34 @@ export class BucketKeeper {
   }
 
   async #check(): Promise<void> {
+    const claim = await this.#ownClaim();
     try {
-      await this.#requireClaim();
+      await this.#requireClaim(claim);
       await this.#probe();
     } catch (error) {
       this.failed(error instanceof UnavailableError ? error : this.#broken(toError(error).message));
       throw error;
     }
     this.#failure = undefined;
-    await this.#checkListing();
     if (this.#status.state === 'ok') return;
     this.#logger.info({ bucket: this.#bucket.name }, 'files.bucket-checked');
     this.#status = { state: 'ok', sinceMs: this.#clock.now(), reason: null };
   }
 
-  async #requireClaim(): Promise<void> {
-    const bucket = this.#bucket;
+  async #ownClaim(): Promise<string> {
+    const { name } = this.#bucket;
     const nowMs = this.#clock.now();
     this.#claim ??= await this.#store.transaction((tx) =>
-      claimOf(tx, { bucket: bucket.name, claim: newSecret(20), nowMs }),
+      claimOf(tx, { bucket: name, claim: newSecret(20), nowMs }),
     );
+    return this.#claim;
+  }
+
+  async #requireClaim(claim: string): Promise<void> {
+    const bucket = this.#bucket;
     const found = (await bucket.get(claimKey))?.toString('utf8');
-    if (found === this.#claim) return;
-    if (found === undefined) return bucket.put(claimKey, Buffer.from(this.#claim));
+    if (found === claim) return;
+    if (found === undefined) return bucket.put(claimKey, Buffer.from(claim));
     throw new UnavailableError(
       'files_unavailable',
       `the bucket ${bucket.name} belongs to another instance, or to this one before its store was restored from a backup: ` +
@@ -143,10 +152,15 @@ export class BucketKeeper {
       throw this.#broken('an object that was removed is still read');
   }
 
-  /** Without it files can be written and read, but those of deleted owners, and what a crash left, stay in the bucket. */
-  async #checkListing(): Promise<void> {
+  /**
+   * Finds out whether objects can be listed. Without that files can be written and read, but those of deleted owners, and what a crash left,
+   * stay in the bucket. No upload waits for it.
+   */
+  async checkListing(): Promise<void> {
     try {
       await this.#bucket.list(probeFolder).next();
+      if (this.#listing !== undefined)
+        this.#logger.info({ bucket: this.#bucket.name }, 'files.bucket-checked');
       this.#listing = undefined;
     } catch (error) {
       const { message } = toError(error);

@@ -1,8 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { XMLParser } from 'fast-xml-parser';
-import { EgressError } from '#egress/egress-error.ts';
-import { endpointOf, type ObjectStorage, requestObject } from '#egress/object-storage.ts';
-import { toError, UnavailableError } from '#lib/errors.ts';
+import { endpointOf, type ObjectStorage, reasonOfFailure, requestObject } from '#egress/object-storage.ts';
+import { UnavailableError } from '#lib/errors.ts';
 
 export interface BucketObject {
   key: string;
@@ -128,7 +127,7 @@ export class FileBucket {
           await pause(waitMs);
           continue;
         }
-        throw this.#unavailable(`cannot be reached: ${reasonOf(error)}`, error);
+        throw this.#unavailable(`cannot be reached: ${reasonOfFailure(error)}`, error);
       }
       if (expected.includes(answer.status)) return answer;
       const isPassing = answer.status >= 500 || answer.status === 429;
@@ -180,18 +179,4 @@ function codeOf(body: Buffer): string {
   if (body.length > 64 * 1024) return '';
   const code = (parseXml(body) as { Error?: { Code?: unknown } }).Error?.Code;
   return typeof code === 'string' && /^\w{1,60}$/.test(code) ? code : '';
-}
-
-/**
- * Messages of connections, which name the place or the proxy. Others could have the URL, which names the file, or a header with the access key:
- * of those only the code is told.
- */
-function reasonOf(error: unknown): string {
-  const code = String(Object(error).code ?? '');
-  const message = toError(error).message.slice(0, 300);
-  if (code === 'ETIMEDOUT' && !message.startsWith('connect ')) return 'it did not answer in time';
-  if (error instanceof EgressError) return message;
-  const isOfConnection = /^(?:E[A-Z]{3,20}|EAI_[A-Z]+|[A-Z_]*CERT[A-Z_]*|DEPTH_ZERO_\w+)$/.test(code);
-  if (isOfConnection) return message;
-  return code === '' ? 'the request could not be made; the log has the cause' : code;
 }

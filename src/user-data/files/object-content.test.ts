@@ -267,6 +267,8 @@ describe('content in a bucket', () => {
           ? { status: 403, body: '<Error><Code>AccessDenied</Code></Error>' }
           : undefined;
       await node.keeper.check();
+      assert.equal(node.keeper.status().state, 'ok');
+      await node.keeper.checkListing();
       const { state, reason, sinceMs } = node.keeper.status();
       assert.deepEqual([state, sinceMs], ['failing', node.clock.now()]);
       assert.match(
@@ -281,7 +283,7 @@ describe('content in a bucket', () => {
       const file = await node.files.put(target('a'), [Buffer.from('a')]);
       assert.equal((await contentOf(node.files, file)).toString(), 'a');
       server.fault = () => undefined;
-      await node.keeper.check();
+      await node.keeper.checkListing();
       assert.equal(node.keeper.status().state, 'ok');
     });
 

@@ -1,8 +1,7 @@
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import { isBucketName } from '#config/bucket-name.ts';
-import { type ObjectStorage, requestObject } from '#egress/object-storage.ts';
-import { toError } from '#lib/errors.ts';
+import { type ObjectStorage, reasonOfFailure, requestObject } from '#egress/object-storage.ts';
 import type { RunSendTable } from '#storage/tables/workflow-tables.ts';
 import { optionalText, requiredText, SendError, type SendOutcome, sendArgument } from './run-send.ts';
 
@@ -64,7 +63,7 @@ export async function sendS3(
     return { state: 'failed', result: { status, bucket, key, body: text } };
   } catch (error) {
     signal.throwIfAborted();
-    const reason = `object storage: ${toError(error).message.slice(0, 500)}`;
+    const reason = `object storage: ${reasonOfFailure(error)}`;
     return { state: 'failed', result: { error: reason, bucket, key } };
   }
 }
