@@ -21,15 +21,19 @@ const stopGraceMs = 6_000;
 /** And requests this long, counted from the same moment: those who wait for a run are answered when it is given back. */
 const requestGraceMs = 7_000;
 /**
- * From then on each part that is left gets some 20 ms, and the store and the lock of the folder the time that they need. It leaves them a second
- * and a half of what main.ts gives the whole stop.
+ * After this time each remaining part gets about 20 ms. The store and the lock of the data folder are not cut short: they have the last second and
+ * a half before `main.ts` gives up.
  */
 const partsLimitMs = 8_000;
 
 /**
  * Puts the service together: the platform (store, sandbox, builder), the domain (sources, runs, deliveries) and the edges (HTTP, mail). All parts
- * stop in the reverse order of their start, after the drain (`main.ts`). Files `assemble-*.ts` add the parts that run from when
- * they are made; `RunningApp.parts` has all names in order, and app.test.ts shows them.
+ * stop in the reverse order of their start. Files `assemble-*.ts` add the parts that run from when they are made; `RunningApp.parts` has all names
+ * in order, and app.test.ts shows them.
+ *
+ * A stop begins with the drain (`main.ts`): for `drainSeconds`, `/readyz` tells balancers to send no more requests here, and all else runs as before.
+ * Then the parts stop: mail and HTTP, the scheduler, pruners, runs and deliveries together, requests that waited for them, what they used, and
+ * last the store, the sandbox and the lock of the data folder.
  */
 export async function startApp(options: AppOptions): Promise<RunningApp> {
   const { logger, signal } = options;
@@ -95,7 +99,7 @@ function partsInOrder(platform: Platform, domain: Domain, edges: Edges): Part[] 
         // Again: lanes of a node that is gone are free when its deliveries are.
         await pool.recover();
       },
-      // Together: what runs emits, what is delivered to sources runs, and runs wait for tokens. One grace for all of them.
+      // Together, since each needs the others: a run emits events, a delivery starts a run, a run waits for a token. One grace for all of them.
       async stop(timeLeft) {
         const graceMs = timeLeft(stopGraceMs);
         await Promise.all([

@@ -1,10 +1,10 @@
+import { deleteOwnerHandler } from '#deletion/delete-owner.ts';
 import { ApiRequests } from '#idempotency/api-requests.ts';
 import { KeptAnswers } from '#idempotency/kept-answers.ts';
 import { importProjectHandler } from '#imports/import-project.ts';
 import { ImportManager } from '#imports/manage-imports.ts';
 import { AppEvents } from '#ingress/push-app-event.ts';
 import type { RunningParts } from '#lib/running-parts.ts';
-import { deleteOwnerHandler } from '#lifecycle/delete-owner.ts';
 import { findAvailability } from '#registry/component-availability.ts';
 import { updateRepositoryHandler } from '#registry/manage-repositories.ts';
 import { ComponentConfigurer } from '#sources/component-configurer.ts';

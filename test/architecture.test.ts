@@ -35,7 +35,7 @@ const bands: Record<string, readonly string[]> = {
     'workflows',
     'delivery',
     'imports',
-    'lifecycle',
+    'deletion',
   ],
   edges: ['ingress', 'streams', 'insights', 'web', 'http', 'admin'],
 };

@@ -29,13 +29,12 @@ const leaseMs = 30_000;
 const pollMs = 100;
 /** Between tries to store what a provider gave: often, since it is to be there before the lease ends. */
 const storeAgainMs = 500;
-/** How long a process that had the lease before, and did not give it back, may take to bring what it was given. */
+/** Another process may have had the lease and not given it back. It gets this long to store the tokens that it was given. */
 const staleLeaseGraceMs = 60_000;
 
 /**
- * What a provider gave, until it is stored. Where refresh tokens are good once this is the only one that still is, so it
- * is not let go when the store is away. There are no more of these than refreshes that had begun when the store went:
- * none begins without its lease having been written.
+ * What a provider gave, until it is stored. Some providers accept a refresh token only once. Then the new one is the only valid one, so it is
+ * kept in memory while the store is away. Their number is bounded: a refresh begins only after its lease was stored.
  */
 interface UnstoredGrant {
   account: SealedAccount;
@@ -78,6 +77,9 @@ export interface RefreshOptions {
  * share the promise) and in all (a lease in its row). The result is stored only over the version that it began with, so that a user who connects
  * the account meanwhile wins, and a process that slept through its lease destroys nothing. A refresh that fails deletes
  * nothing, ever: rotating refresh tokens have been lost elsewhere by losers who cleaned up.
+ *
+ * The request to the provider is in `oauth/token-endpoint.ts`. The tokens are sealed into the row of the account in table `accounts`
+ * (`account-store.ts`).
  */
 export class AccountRefresher {
   readonly #options: RefreshOptions;
@@ -274,7 +276,7 @@ export class AccountRefresher {
       // Runs that hold its credentials ask again and get the error; otherwise they would use the token until it ends.
       if (isDead) await raiseRevisionsOf(tx, account.id);
       return this.#options.changeHealth(tx, now, {
-        // What a provider that is away for a moment says about the account: nothing, while its token is good.
+        // A provider that is briefly away says nothing about the account, while its token is valid.
         healthy: now.healthy === 1 && (error.reach === 'moment' || maySleep) && !hasEnded,
         dead: isDead,
         error: error.message,

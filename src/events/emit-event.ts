@@ -86,6 +86,9 @@ export function emittedCount(stored: readonly StoredEvent[]): number {
  * The one door for events. Runs in the transaction that ends the invocation, for many invocations at once: locks each
  * emitter once, drops duplicates, gives ids that strictly increase per emitter, and stores everything in a constant
  * number of statements. Events of one emission are sorted by `ts`, oldest first, before dedupe (component contract).
+ *
+ * The events become rows of table `events` (`insertEvents` in `event-store.ts`), their deliveries rows of `deliveries` (the `EventRouter`). The
+ * row in `emitters` gets the last id and what deduplication remembers.
  */
 export async function emitEvents(
   store: EmitStore,
@@ -322,7 +325,7 @@ function withinRoom<R extends { kept: NewEvent[] }>(
       }
       return { ...result, refusals, refused: waiting + onNewChannels + overDay, overDay };
     }
-    // Their copies would pass in their place, to be refused one by one.
+    // Copies of a refused event are removed too. Otherwise each pass would accept one copy, and refuse it again.
     const copies = new Set([...gone].filter(({ id }) => id !== undefined).map(sameEvent));
     events = events.filter(
       (event) => !gone.has(event) && (event.id === undefined || !copies.has(sameEvent(event))),

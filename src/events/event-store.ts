@@ -59,8 +59,8 @@ export async function ensureEmitter(tx: Tx, row: { id: string; ownerId: string }
 export type LockedEmitter = EmitterTable & { heard: number };
 
 /**
- * With one writer, the subscriber look-up is skipped for emitters without subscribers. With several, the statement that waits for the lock
- * would read the subscriptions as they were before the wait.
+ * With one writer, the statement that locks the emitters can also tell whether their owner has any subscription; if not, the look-up of
+ * subscribers is skipped. With several writers it cannot: it may wait for the lock, and would then read the subscriptions as they were before.
  */
 const heardByAny = sql<number>`exists (select 1 from subscriptions where emitter_owner_id = emitters.owner_id)`;
 const perhapsHeard = sql<number>`1`;
@@ -169,7 +169,7 @@ export async function deleteEventRange(
   if (start !== undefined) doomed = doomed.where((where) => compareId(where, '>=', start));
   const result = await doomed.executeTakeFirst();
   if (options.channel === channels.scheduled) {
-    // One that runs now finds its event gone; those that would wait for up to a year go with theirs.
+    // A job that runs now finds its event gone, and ends. Those that wait, for up to a year, are deleted with their events.
     const jobs = ids.map((id) => deliveryJobId(options.emitterId, id));
     await deleteQueuedJobs(tx, jobs);
   }

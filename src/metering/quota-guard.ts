@@ -25,7 +25,7 @@ const ownersMax = 50_000;
 /** Maximum of owners read in one statement. */
 const readMax = 500;
 const dayMs = 86_400_000;
-/** Time between two measurements of what an owner with a limit of it stores: each reads everything that is counted. */
+/** Time between two measurements of the bytes that an owner stores, where they have a limit. It is long: a measurement reads all that is counted. */
 const measuredMs = 5 * 60_000;
 
 /** What a refusal is counted by: a quota or a limit, as the API names them. */
@@ -63,9 +63,10 @@ interface Measured {
  * Events and deliveries are counted the same way: this process counts its own until they are stored, so an owner exceeds those limits by
  * what other nodes stored within about a second.
  *
- * It is asked where something begins: by `ingress/`, `events/emit-event.ts`, `sources/deploy-source.ts`,
+ * It is asked where something begins: by `ingress/http-endpoints.ts` and `ingress/push-app-event.ts`, `events/emit-event.ts`, `sources/deploy-source.ts`,
  * `workflows/definitions/deploy-workflow.ts`, `schedule/fire-due-timers.ts`, `workflows/runs/advance-run.ts`, `workflows/runs/run-action.ts`,
- * `delivery/dispatch/wait-for-quota.ts`, `user-data/files/stored-files.ts` and `streams/stream-slots.ts`.
+ * `delivery/dispatch/wait-for-quota.ts`, `user-data/files/stored-files.ts` and `streams/stream-slots.ts`. The room for files is another limit:
+ * `user-data/files/file-room.ts`.
  */
 export class QuotaGuard {
   readonly #store: Pick<Store, 'read'>;
@@ -95,7 +96,7 @@ export class QuotaGuard {
     return this.#defaults;
   }
 
-  /** Refusals since the start, by what was used up. Of deliveries each look at one that waits counts. */
+  /** Refusals since the start, by what was used up. A delivery that waits counts each time that it is looked at and refused. */
   get refusals(): Record<string, number> {
     return Object.fromEntries(this.#refusals);
   }

@@ -34,9 +34,14 @@ export interface Confinement {
 }
 
 /**
- * Everything that one sandboxed process is granted. `bubblewrap-command.ts` says which files exist for it at the kernel level, and
- * `node-command.ts` what it may read at the seat belt. It has no network but the relay (`egress/egress-relay.ts`), and the environment that
- * `sandbox/deployment-place.ts` gives each deployment.
+ * Everything that one sandboxed process is granted. What its code can read:
+ *
+ * - Files, at the kernel level: Node and the shared libraries that it needs, the one program, granted packages, `/proc` of its own processes, and
+ *   `/tmp` in memory (`bubblewrap-command.ts`). At the seat belt: no file of the machine, but granted packages where they have `addons`
+ *   (`node-command.ts`).
+ * - Environment: the process starts with `TZ` alone (`launcher.ts`). The code of a source also finds `PD_COMPONENT`, a step the variables of
+ *   its workflow and the IDs of workflow and run (`sandbox/deployment-environment.ts`).
+ * - Network: the relay alone (`egress/egress-relay.ts`).
  */
 export interface SandboxGrant {
   level: SandboxLevel;

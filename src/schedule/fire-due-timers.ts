@@ -35,8 +35,8 @@ interface TickPlan extends DueTick {
 /**
  * Fires the timers that are due, those of cron expressions and of intervals. In one transaction they are locked, what they start is inserted,
  * and their next times and the ledger are written. For a source that is a job (`source-ticks.ts`), which `jobs/worker-pool.ts` takes and
- * `sources/run-source.ts` runs; for a workflow it is a run (`workflows/runs/workflow-ticks.ts`). Returns how many
- * timers were due and how many ticks fired.
+ * `sources/run-source.ts` runs; for a workflow it is a run (`workflows/runs/workflow-ticks.ts`). `scheduler.ts` calls this when a timer is due, and
+ * describes the whole way from a tick to running code. Returns how many timers were due and how many ticks fired.
  */
 export async function fireDueTimers(
   options: TimerOptions,

@@ -7,8 +7,8 @@ import { timerEvent } from './timer-event.ts';
 export type HoldTicks = (tx: Tx, jobs: readonly NewJob<'run_source'>[]) => Promise<NewJob<'run_source'>[]>;
 
 /**
- * Timers of sources become jobs `run_source`. A tick whose predecessor has not finished is skipped: the job of a timer
- * has one id, and an insert that finds it taken is the proof.
+ * Timers of sources become jobs `run_source`. All ticks of a timer have the same job id. When the insert finds it taken, the job of the tick
+ * before has not finished, and this tick is skipped.
  */
 export class SourceTicks implements TickTarget {
   readonly #store: Pick<Store, 'notify'>;

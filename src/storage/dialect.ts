@@ -10,8 +10,8 @@ import type { Tx } from './database.ts';
 export interface Dialect {
   readonly name: 'sqlite' | 'postgres';
   /**
-   * Several nodes may have the store open. What a process remembers of it may then be out of date, and turns and
-   * leases between nodes are rows of the store, in the time of the database.
+   * Several nodes may have the store open. What a process has cached may then be out of date. Nodes coordinate by leases, which are rows of the
+   * store, and the clock of the database decides when one ends.
    */
   readonly isShared: boolean;
   /** One transaction at a time writes: no other can change what it has read before it commits. */

@@ -15,7 +15,7 @@ import { uidAt, valueAt } from './value-at.ts';
 
 const answerBytesMax = 1024 * 1024;
 const timeoutMs = 20_000;
-/** For the question whose a refreshed token is. With `timeoutMs` it is shorter than the lease of a refresh. */
+/** Timeout of the request that asks whose a refreshed token is. With `timeoutMs` it is shorter than the lease of a refresh. */
 const uidTimeoutMs = 5_000;
 /** Maximum length of a token, or of a text beside it: both go into every process that uses the account. */
 const textCharactersMax = 16_000;

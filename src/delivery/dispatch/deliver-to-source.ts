@@ -8,7 +8,7 @@ import { laneOfSource, sourceState } from '#sources/source-store.ts';
 import type { WaitingRuns } from '#sources/waiting-runs.ts';
 import type { Store } from '#storage/store.ts';
 import { carriedTrace } from '#telemetry/span.ts';
-import type { AttemptOutcome } from './delivery-schedule.ts';
+import type { AttemptOutcome } from './delivery-retries.ts';
 
 /** A source that has as many runs waiting as it may is asked again after this. */
 const busyDelayMs = 5_000;

@@ -6,7 +6,7 @@ import type { RunTable } from '#storage/tables/workflow-tables.ts';
 import type { WorkflowSettings } from '#workflows/definitions/workflow-definition.ts';
 import type { KnownWorkflow, WorkflowDirectory } from '#workflows/definitions/workflow-directory.ts';
 import type { RunTrigger } from '#workflows/runs/run.ts';
-import type { AttemptOutcome } from './delivery-schedule.ts';
+import type { AttemptOutcome } from './delivery-retries.ts';
 import { cameThrough } from './failure-chain.ts';
 import type { QueuedRuns, QueuePlace } from './queued-runs.ts';
 

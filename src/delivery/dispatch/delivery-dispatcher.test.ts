@@ -17,7 +17,7 @@ import { waitFor } from '../../../test/support/wait-for.ts';
 import { DeliveryDispatcher } from './delivery-dispatcher.ts';
 import { type LaneBounds, laneBounds } from './delivery-lanes.ts';
 import { releaseOrphans } from './delivery-queue-store.ts';
-import type { AttemptOutcome } from './delivery-schedule.ts';
+import type { AttemptOutcome } from './delivery-retries.ts';
 
 /** A receiver whose answers are given when the test says so. */
 async function slowReceiver() {

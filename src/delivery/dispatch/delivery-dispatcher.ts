@@ -17,7 +17,7 @@ import { DeliveryLeases } from './delivery-leases.ts';
 import { type DeliveryEnd, DeliveryOutcomes } from './delivery-outcomes.ts';
 import { nextDueMs, type SettledDelivery } from './delivery-queue-store.ts';
 import { DeliveryRefills } from './delivery-refills.ts';
-import { type AttemptOutcome, nextStep } from './delivery-schedule.ts';
+import { type AttemptOutcome, nextStep } from './delivery-retries.ts';
 import { endDeliverySpan, startDeliverySpan } from './delivery-span.ts';
 import { PacedStarts } from './paced-starts.ts';
 

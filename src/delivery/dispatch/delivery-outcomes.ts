@@ -8,7 +8,7 @@ import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
 import { insertRuns } from '#workflows/runs/run-store.ts';
 import { type SettledDelivery, settleDeliveriesQuery } from './delivery-queue-store.ts';
-import type { Handover } from './delivery-schedule.ts';
+import type { Handover } from './delivery-retries.ts';
 import { dropPayloadsQuery } from './payload-store.ts';
 
 /** Outcomes that may be on their way to the disk; beyond that nothing new is sent. */
@@ -141,7 +141,7 @@ function settleWrite({
           node,
           part.map(({ row }) => row),
         );
-      // What was sent was sent, whether the delivery was still this node's or not: no caller waits for the result.
+      // For what was sent it does not matter whether this node still had the delivery: the statement's result is not needed.
       if (sent.length > 0) await store.defer(tx, settle(sent));
       await outcomes.record(
         tx,

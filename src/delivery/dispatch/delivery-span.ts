@@ -1,7 +1,7 @@
 import type { HeldDelivery } from '#delivery/delivery.ts';
 import type { Span } from '#telemetry/span.ts';
 import type { Tracer } from '#telemetry/tracer.ts';
-import type { AttemptOutcome } from './delivery-schedule.ts';
+import type { AttemptOutcome } from './delivery-retries.ts';
 
 /** Starts the span of one attempt; undefined when tracing is off, and for an event that was emitted when it was. */
 export function startDeliverySpan(tracer: Tracer, delivery: HeldDelivery): Span | undefined {

@@ -1,5 +1,5 @@
 import type { AttemptRecord, HeldDelivery } from '#delivery/delivery.ts';
-import { type AttemptOutcome, retryAfterMs } from '#delivery/dispatch/delivery-schedule.ts';
+import { type AttemptOutcome, retryAfterMs } from '#delivery/dispatch/delivery-retries.ts';
 import type { GuardedDispatcher } from '#egress/guarded-dispatcher.ts';
 import { guardedPost, type PostAnswer } from '#egress/guarded-post.ts';
 import type { Clock } from '#lib/clock.ts';
@@ -36,9 +36,12 @@ export interface WebhookDeliveryOptions {
  * is delivered, 410 disables the webhook, anything else (a 500, a redirect, a timeout) is a failed attempt. (`$.send.http` of a workflow is
  * tried once: `workflows/sends/send-http.ts`.)
  *
- * After a failed attempt the delivery is queued again by `dispatch/delivery-schedule.ts`: after 5 s, 5 min, 30 min, 2, 5, 10 and 14 hours, or
- * later if the receiver sends `Retry-After`. The eighth failed attempt makes it a dead letter (state `failed`). A webhook whose deliveries have all
- * failed for 5 days is disabled.
+ * After a failed attempt the delivery is queued again: after 5 s, 5 min, 30 min, 2, 5, 10 and 14 hours (`dispatch/delivery-retries.ts`), or
+ * later, by 24 hours at most, if the receiver sends `Retry-After`; its other deliveries then rest too, for an hour at most. The eighth failed attempt
+ * makes it a dead letter (state `failed`). A webhook whose deliveries have all failed for 5 days is disabled.
+ *
+ * `DeliveryDispatcher` (`dispatch/delivery-dispatcher.ts`) has the result written to the row in table `deliveries`: state, number of attempts, when the
+ * next one is due (`run_at_ms`), and what this one came to (`attempt_log`).
  */
 export async function deliverToWebhook(
   options: WebhookDeliveryOptions,

@@ -1,4 +1,6 @@
 import { type Static, Type } from 'typebox';
+import { deleteUser, type UserDeletion } from '#deletion/delete-user.ts';
+import { deleteWorkspace } from '#deletion/delete-workspace.ts';
 import { endMembership } from '#http/end-membership.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import { type App, callerOf, DataOf, IdParams, OneOf, PageOf, pageParameters } from '#http/route-support.ts';
@@ -7,8 +9,6 @@ import { findDeletion, pageOfDeletions } from '#identity/deletion-store.ts';
 import { type Caller, notFound } from '#identity/permissions.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
-import { deleteUser, type UserDeletion } from '#lifecycle/delete-user.ts';
-import { deleteWorkspace } from '#lifecycle/delete-workspace.ts';
 import type { Store } from '#storage/store.ts';
 import { type DeletionTable, deletionKinds, deletionStates } from '#storage/tables/deletion-tables.ts';
 

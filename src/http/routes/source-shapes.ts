@@ -4,7 +4,8 @@ import { Health } from './health-shapes.ts';
 
 /**
  * Specification, section 2, Source. A new field is added here and in `sources/view-source.ts`; `npm run reference` then writes the reference and
- * the types of the client.
+ * the types of the client. A field that is stored also needs a column: in `storage/tables/source-tables.ts`, a migration in `storage/migrations`,
+ * and the list `sourceColumns` in `sources/source-store.ts`.
  */
 export const Source = Type.Object(
   {

@@ -48,8 +48,8 @@ interface Waiter {
 
 /**
  * Does the jobs `run_workflow`: loads a run, lets it wait for its turn, has the engine advance it, and answers the caller that waits
- * for it in this process. After a crash the job is queued again (`recoverExpired` in `jobs/node-store.ts`), and the run continues after its last
- * recorded step (`run-states.md`).
+ * for it in this process. After a crash the job is queued again when the lease of the lost node has run out, on SQLite at once
+ * (`recoverExpired` in `jobs/node-store.ts`). The run continues after its last recorded step (`run-states.md`).
  */
 export class WorkflowRuns implements JobHandler {
   readonly #store: Store;
