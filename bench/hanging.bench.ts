@@ -1,6 +1,6 @@
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { once } from 'node:events';
 import { parseArgs } from 'node:util';
+import { Worker } from 'node:worker_threads';
 import { createSource, createWebhook, latenciesOf, listen, post } from './support/numbers-source.ts';
 import { type Service, startService } from './support/service.ts';
 import { type Sink, startSink } from './support/sink.ts';
@@ -10,7 +10,7 @@ import { type Sink, startSink } from './support/sink.ts';
  * alone, and while another source of the owner emits to this many that do not respond. The first row is the baseline.
  */
 const { values: options } = parseArgs({
-  options: { samples: { type: 'string', default: '200' } },
+  options: { samples: { type: 'string', default: '1000' } },
 });
 const samples = Number(options.samples);
 const slowMs = 2_000;
@@ -19,12 +19,17 @@ const backlog = 20;
 const everyMs = 2_000;
 
 const sink = await startSink();
-const others = createServer((request, response) => {
-  request.resume();
-  if (request.url?.startsWith('/slow')) setTimeout(() => response.end(), slowMs);
-}).listen(0, '127.0.0.1');
-await new Promise((resolve) => others.once('listening', resolve));
-const othersUrl = `http://127.0.0.1:${(others.address() as AddressInfo).port}`;
+// In a thread of its own: the loop that measures must not wait for them.
+const others = new Worker(
+  `const { createServer } = require('node:http');
+  const server = createServer((request, response) => {
+    request.resume();
+    if (request.url.startsWith('/slow')) setTimeout(() => response.end(), ${slowMs});
+  }).listen(0, '127.0.0.1', () => require('node:worker_threads').parentPort.postMessage(server.address().port));`,
+  { eval: true },
+);
+const [port] = (await once(others, 'message')) as [number];
+const othersUrl = `http://127.0.0.1:${port}`;
 const rows: object[] = [];
 let alone: { p50: number; p99: number } | undefined;
 try {
@@ -46,8 +51,7 @@ try {
   }
   console.table(rows);
 } finally {
-  others.closeAllConnections();
-  others.close();
+  await others.terminate();
   await sink.close();
 }
 

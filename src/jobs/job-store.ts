@@ -186,6 +186,36 @@ export function settleJobsQuery(
 
 const settleTexts = new StatementTexts();
 
+/** The statement that says whether this node holds a job, by its row, and locks it until the end of the transaction. */
+export function heldJobQuery(
+  store: Dialect,
+  db: Db,
+  { node, job }: { node: string; job: { id: string; attempts: number } },
+): CompiledQuery<{ id: string }> {
+  const held = db
+    .selectFrom('jobs')
+    .select('id')
+    .where('id', '=', job.id)
+    .where('attempts', '=', job.attempts)
+    .where('state', '=', running)
+    .where('lease_node', '=', node);
+  return store.lockRows(held).compile();
+}
+
+/** Notes how far a job has come that this node holds (`heldJobQuery`), without waiting for the store before the commit. */
+export async function continueJob<K extends JobKind>(
+  store: Pick<Store, 'defer'>,
+  tx: Tx,
+  job: { id: string; payload: JobPayloads[K]; nowMs: number },
+): Promise<void> {
+  const query = tx
+    .updateTable('jobs')
+    .set({ payload: JSON.stringify(job.payload), updated_at_ms: job.nowMs })
+    .where('id', '=', job.id)
+    .compile();
+  await store.defer(tx, query);
+}
+
 /** Puts a job this node holds back into the queue, or aside. False when it no longer holds it. */
 export async function requeueJob(
   tx: Tx,

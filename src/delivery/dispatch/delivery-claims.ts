@@ -18,6 +18,8 @@ export const listenersPerRefill = 64;
 const listenersPerSearch = 200;
 /** Pages of listeners in one search; the next search continues after them. */
 const searchPagesMax = 10;
+/** Deliveries that one transaction takes: other commits come in between. */
+const claimRows = 64;
 /** Text of events read into memory with one statement; a single one may have more. */
 const claimBytesMax = 8 * 1024 * 1024;
 
@@ -167,10 +169,9 @@ export class DeliveryClaims {
       return fits;
     });
     for (let at = 0; at < fitting.length; ) {
-      // By bytes too: events may have some megabytes.
       let bytes = 0;
       let end = at;
-      for (; end < fitting.length && bytes < claimBytesMax; end += 1)
+      for (; end < fitting.length && end - at < claimRows && bytes < claimBytesMax; end += 1)
         bytes += fitting[end]?.payload_bytes ?? 0;
       const ids = fitting.slice(at, end).map(({ id }) => id);
       this.#onClaimed(await claimDeliveries(this.#store, this.#node, ids, this.#clock.now()));

@@ -114,7 +114,8 @@ export async function nextDueMs(db: Db, afterMs: number): Promise<number | undef
 
 /**
  * Leases waiting deliveries to a node and reads them, in the order given; those that another node took are missing. One
- * whose text is missing, which must not happen, ends with a record: nothing else is sent in its place.
+ * whose text is missing, which must not happen, ends with a record: nothing else is sent in its place. The store is asked once: other
+ * commits wait for it, and a busy event loop is late for each answer.
  */
 export async function claimDeliveries(
   store: Store,
@@ -124,16 +125,20 @@ export async function claimDeliveries(
 ): Promise<HeldDelivery[]> {
   if (ids.length === 0) return [];
   return store.transaction(async (tx) => {
-    const waiting = tx
+    const free = tx
       .selectFrom('deliveries')
       .select('id')
       .where('id', 'in', [...ids])
       .where('state', '=', queued)
       .where('lease_node', 'is', null);
-    const free = (await store.lockRows(waiting, { skipLocked: true }).execute()).map(({ id }) => id);
-    if (free.length === 0) return [];
-    await tx.updateTable('deliveries').set({ lease_node: node }).where('id', 'in', free).execute();
-    const rows = await tx
+    const claimed = tx
+      .with('free', () => store.lockRows(free, { skipLocked: true }))
+      .updateTable('deliveries')
+      .set({ lease_node: node })
+      .where('id', 'in', (from) => from.selectFrom('free').select('free.id'))
+      .returning('id')
+      .compile();
+    const held = tx
       .selectFrom('deliveries as d')
       .leftJoin('delivery_payloads as p', 'p.emit_id', 'd.emit_id')
       .select([
@@ -152,8 +157,13 @@ export async function claimDeliveries(
         'd.created_at_ms',
         'p.event',
       ])
-      .where('d.id', 'in', free)
-      .execute();
+      .where('d.id', 'in', [...ids])
+      .where('d.lease_node', '=', node)
+      .compile();
+    const found = await store.ask(tx, { claimed, held });
+    // What this node had before is not claimed again.
+    const isNew = new Set(found.claimed.map(({ id }) => id));
+    const rows = found.held.filter(({ id }) => isNew.has(id));
     const textless = rows.filter(({ event }) => event === null).map(({ id }) => id);
     if (textless.length > 0)
       await tx

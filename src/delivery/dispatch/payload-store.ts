@@ -70,14 +70,15 @@ export async function sweepPayloads(
   return rows.length < options.limit ? undefined : rows.at(-1)?.emit_id;
 }
 
+/** The statement for the text of an event that is on its way: one row, or none. */
+export function payloadQuery(db: Db, emitId: string): CompiledQuery<{ event: string }> {
+  return db.selectFrom('delivery_payloads').select('event').where('emit_id', '=', emitId).compile();
+}
+
 /** The text of an event that is on its way. */
 export async function readPayload(db: Db, emitId: string): Promise<string | undefined> {
-  const row = await db
-    .selectFrom('delivery_payloads')
-    .select('event')
-    .where('emit_id', '=', emitId)
-    .executeTakeFirst();
-  return row?.event;
+  const { rows } = await db.executeQuery(payloadQuery(db, emitId));
+  return rows[0]?.event;
 }
 
 /** The text of the event that a delivery is about, while the event itself is still kept, and whose it is. */

@@ -1,10 +1,9 @@
-import { deliveryWorkLane } from '#delivery/delivery.ts';
 import { insertDeliveries } from '#delivery/delivery-store.ts';
-import { endFanning, readPayload } from '#delivery/dispatch/payload-store.ts';
+import { endFanning, payloadQuery } from '#delivery/dispatch/payload-store.ts';
 import type { WaitingDeliveries } from '#delivery/dispatch/waiting-deliveries.ts';
 import type { JobPayloads } from '#jobs/job-kinds.ts';
 import type { JobHandler } from '#jobs/job-registry.ts';
-import { insertJobs, jobRow, type LeasedJob, settleJobs } from '#jobs/job-store.ts';
+import { continueJob, heldJobQuery, type LeasedJob, settleJobs } from '#jobs/job-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { FairQueue } from '#lib/fair-queue.ts';
 import type { Store } from '#storage/store.ts';
@@ -15,11 +14,17 @@ import {
   type RoutedDeliveries,
   routedDeliveries,
 } from './find-subscribers.ts';
-import { pageOfSubscribers } from './subscription-store.ts';
+import {
+  nextPageOfSubscribers,
+  pageOfSubscribersQuery,
+  type SubscriberCursor,
+} from './subscription-store.ts';
 
 /**
- * Makes the deliveries of an event that has very many subscribers, a page in a transaction, and with each page the job
- * that continues after it. A listener that subscribes meanwhile may get the event too.
+ * Makes the deliveries of an event that has very many subscribers, a page in a transaction, with which the job notes where the next page begins.
+ * A listener that subscribes meanwhile may get the event too.
+ *
+ * A page asks the store twice: other commits wait for it, and a busy event loop is late for each answer.
  */
 export function fanOutHandler(options: {
   store: Store;
@@ -34,52 +39,52 @@ export function fanOutHandler(options: {
 }): JobHandler {
   const { store, node, clock, turns, room, waiting, bounds, onRouted } = options;
 
-  const makePage = async (job: LeasedJob): Promise<RoutedDeliveries | undefined> => {
+  /** Undefined: the job is another node's, or there is nothing left to send. */
+  const makePage = async (
+    job: LeasedJob,
+    after: SubscriberCursor,
+  ): Promise<{ routed: RoutedDeliveries; next: SubscriberCursor | undefined } | undefined> => {
     const payload = job.payload as JobPayloads['fan_out_event'];
+    const emitted = { ownerId: payload.owner_id, emitterId: payload.emitter_id, channel: payload.channel };
+    const page = { after, limit: bounds.pageRows };
     const nowMs = clock.now();
     return store.transaction(async (tx) => {
-      const text = await readPayload(tx, payload.emit_id);
-      const held = await settleJobs(store, tx, { node, jobs: [job] });
-      if (text === undefined || !held.has(job.id)) return undefined;
-      const { owner_id, emitter_id, channel, after } = payload;
-      const page = await pageOfSubscribers(
-        tx,
-        { ownerId: owner_id, emitterId: emitter_id, channel },
-        { after, limit: bounds.pageRows },
-      );
+      const { held, texts, subscribers } = await store.ask(tx, {
+        held: heldJobQuery(store, tx, { node, job }),
+        texts: payloadQuery(tx, payload.emit_id),
+        subscribers: pageOfSubscribersQuery(tx, emitted, page),
+      });
+      if (held.length === 0) return undefined;
+      const text = texts[0]?.event;
+      if (text === undefined) {
+        await settleJobs(store, tx, { node, jobs: [job] });
+        return undefined;
+      }
       const event = { ...payload, event: text };
-      const { subscribers, next } = page;
       const places = room.places();
       const rows = makeDeliveries({ subscribers, event, nowMs, node, places, waiting });
       await insertDeliveries(store, tx, rows);
-      const routed = routedDeliveries(rows, event);
+      const next = nextPageOfSubscribers(emitted, page, subscribers);
       if (next === undefined) {
+        await settleJobs(store, tx, { node, jobs: [job] });
         await endFanning(tx, payload.emit_id);
-        return routed;
-      }
-      const following = { ...payload, after: next };
-      await insertJobs(tx, [
-        jobRow({
-          id: job.id,
-          kind: 'fan_out_event',
-          ownerId: owner_id,
-          lane: deliveryWorkLane(owner_id),
-          payload: following,
-          runAtMs: nowMs,
-          nowMs,
-        }),
-      ]);
-      return { ...routed, hasJob: true };
+      } else await continueJob(store, tx, { id: job.id, payload: { ...payload, after: next }, nowMs });
+      return { routed: routedDeliveries(rows, event), next };
     });
   };
 
   return {
     async run(job, signal) {
-      const routed = await turns.run(job.ownerId, () => {
-        signal.throwIfAborted();
-        return makePage(job);
-      });
-      if (routed !== undefined) onRouted(routed);
+      let after: SubscriberCursor | undefined = (job.payload as JobPayloads['fan_out_event']).after;
+      while (after !== undefined) {
+        const from: SubscriberCursor = after;
+        const page = await turns.run(job.ownerId, () => {
+          signal.throwIfAborted();
+          return makePage(job, from);
+        });
+        if (page !== undefined) onRouted(page.routed);
+        after = page?.next;
+      }
     },
     async quarantined() {},
   };

@@ -8,8 +8,15 @@ import { DeliveryFixture } from '../../../test/support/delivery-fixture.ts';
 import { HttpReceiver } from '../../../test/support/http-receiver.ts';
 import { readEvents } from '../../../test/support/stored-events.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
 import { fanOutBounds, makeDeliveries } from './find-subscribers.ts';
-import { findSubscribersQuery, pageOfSubscribers, type Subscriber } from './subscription-store.ts';
+import {
+  findSubscribersQuery,
+  nextPageOfSubscribers,
+  pageOfSubscribersQuery,
+  type Subscriber,
+  type SubscriberCursor,
+} from './subscription-store.ts';
 
 /** Subscriptions of these listeners to their emitters, stored in a few statements. */
 async function subscribeMany(
@@ -98,12 +105,19 @@ forEachStore((fixture) => {
     const found = async (emitterId: string, channel: string) => {
       const query = findSubscribersQuery(fixture.store, [{ emitterId, channel }], 10);
       const exact = (await fixture.store.transaction((tx) => tx.executeQuery(query))).rows.length;
-      const paged = await pageOfSubscribers(
-        fixture.store.read,
-        { emitterId, channel, ownerId: 'o_1' },
-        { after: { place: 0, listenerId: '' }, limit: 10 },
-      );
-      return [exact, paged.subscribers.length];
+      return [exact, await countByPages({ emitterId, channel, ownerId: 'o_1' })];
+    };
+    const countByPages = async (emitted: { emitterId: string; channel: string; ownerId: string }) => {
+      let count = 0;
+      let after: SubscriberCursor | undefined = { place: 0, listenerId: '' };
+      while (after !== undefined) {
+        const page: { after: SubscriberCursor; limit: number } = { after, limit: 1 };
+        const query = pageOfSubscribersQuery(fixture.store.read, emitted, page);
+        const { rows } = await fixture.store.read.executeQuery(query);
+        count += rows.length;
+        after = nextPageOfSubscribers(emitted, page, rows);
+      }
+      return count;
     };
     assert.deepEqual(await found('p_2', '$errors'), [2, 2]);
     assert.deepEqual(await found('p_1', '$errors'), [0, 0]);
@@ -187,6 +201,46 @@ forEachStore((fixture) => {
     // In addition to that page: the emitters, the claims of jobs and deliveries, and the heartbeat of this node. Twelve pages at
     // once would be more.
     assert.ok(most <= 6, `${most} transactions at once`);
+  });
+
+  test('the job of an event with very many subscribers continues after the last page that was stored', async () => {
+    const fanOut = { deliveriesPerEventMax: 40, deliveriesPerCommitMax: 40, pageRows: 10 };
+    const { store } = fixture;
+    await using delivery = new DeliveryFixture(store, { fanOut });
+    await delivery.emitter();
+    const listeners = Array.from({ length: 45 }, (_, n) => `dc_listener${String(n).padStart(2, '0')}`);
+    await subscribeMany(store, listeners, () => 'dc_1');
+    const { ask } = store;
+    const pages: unknown[] = [];
+    store.ask = async (tx, statements) => {
+      const page = (statements as Record<string, { parameters: readonly unknown[] } | undefined>).subscribers;
+      if (page !== undefined) {
+        pages.push(page.parameters.find((parameter) => listeners.includes(String(parameter))));
+        if (pages.length === 3) throw new Error('the third page is not stored');
+      }
+      return ask(tx, statements);
+    };
+    try {
+      await delivery.emit(['1']);
+      await delivery.start();
+      const isQueuedAgain = () =>
+        store.read.selectFrom('jobs').select('id').where('state', '=', 'queued').executeTakeFirst();
+      await waitFor(async () => pages.length === 3 && isQueuedAgain(), { what: 'the job to be tried again' });
+      await delivery.pass(2_000);
+    } finally {
+      store.ask = ask;
+    }
+    const rows = await store.read
+      .selectFrom('deliveries')
+      .select('listener_id')
+      .orderBy('listener_id')
+      .execute();
+    assert.deepEqual(
+      rows.map(({ listener_id }) => listener_id),
+      listeners,
+    );
+    const ends = [listeners[9], listeners[19], listeners[29], listeners[39]];
+    assert.deepEqual(pages.slice(0, 6), [undefined, ends[0], ends[1], ends[1], ends[2], ends[3]]);
   });
 
   test('past the bound of what may wait for a listener, deliveries are blocked, with a record', async () => {

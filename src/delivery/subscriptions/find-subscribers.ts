@@ -31,14 +31,17 @@ export interface FanOutBounds {
   deliveriesPerEventMax: number;
   /** Maximum created in the transaction that stores the events. Jobs create the rest, one page per transaction. */
   deliveriesPerCommitMax: number;
-  /** A page: other commits come in between, so none waits for ten thousand deliveries. */
+  /**
+   * A page: other commits come in between, so none waits for ten thousand deliveries. 250 rows took 12 to 23 ms; a healthy webhook of an owner
+   * with a thousand slow ones had a p99 of 37 ms with them and 24 ms with 64 (`bench/hanging.bench.ts`).
+   */
   pageRows: number;
 }
 
 export const fanOutBounds: Readonly<FanOutBounds> = {
   deliveriesPerEventMax: 250,
   deliveriesPerCommitMax: 2_000,
-  pageRows: 250,
+  pageRows: 64,
 };
 const hintsMax = 20_000;
 /** Channels in one statement. */
@@ -204,7 +207,7 @@ export interface RoutedDeliveries {
   left: string[];
   /** Listeners with records of deliveries that will not be sent. */
   ended: string[];
-  /** A job creates the (remaining) deliveries. */
+  /** A job creates the deliveries, or those that remain. */
   hasJob: boolean;
 }
 

@@ -299,40 +299,48 @@ export interface SubscriberCursor {
   listenerId: string;
 }
 
-/** The subscribers of one channel in a fixed order, for those that are too many for one transaction. */
-export async function pageOfSubscribers(
+/** The statement for the subscribers of one channel at one of the places, from a listener on; for those that are too many for one transaction. */
+export function pageOfSubscribersQuery(
   db: Db,
   emitted: EmittedChannel,
-  options: { after: SubscriberCursor; limit: number },
-): Promise<{ subscribers: Subscriber[]; next: SubscriberCursor | undefined }> {
-  const places = [...new Set([emitted.emitterId, globOf(emitted.emitterId), emitted.ownerId])];
-  const found: Subscriber[] = [];
-  let { place, listenerId } = options.after;
-  for (; place < places.length; place += 1, listenerId = '') {
-    const isOwnCircle = place > 0 && emitted.channel === channels.errors;
-    const rows = await db
-      .selectFrom('subscriptions as s')
-      .leftJoin('webhooks as w', 'w.id', 's.listener_id')
-      .select([
-        sql<string>`${emitted.emitterId}`.as('emitter_id'),
-        's.event_name',
-        's.id as subscription_id',
-        's.listener_id',
-        's.listener_owner_id',
-        'w.state as webhook_state',
-      ])
-      .where('s.emitter_owner_id', '=', emitted.ownerId)
-      .where('s.emitter_id', '=', places[place] ?? '')
-      .where('s.event_name', '=', emitted.channel)
-      .where('s.listener_id', '>', listenerId)
-      .$if(isOwnCircle, (query) => query.where('s.listener_id', '<>', emitted.emitterId))
-      .orderBy('s.listener_id')
-      .limit(options.limit - found.length)
-      .execute();
-    found.push(...rows);
-    const last = found.at(-1);
-    if (found.length >= options.limit && last !== undefined)
-      return { subscribers: found, next: { place, listenerId: last.listener_id } };
-  }
-  return { subscribers: found, next: undefined };
+  { after, limit }: { after: SubscriberCursor; limit: number },
+): CompiledQuery<Subscriber> {
+  const isOwnCircle = after.place > 0 && emitted.channel === channels.errors;
+  return db
+    .selectFrom('subscriptions as s')
+    .leftJoin('webhooks as w', 'w.id', 's.listener_id')
+    .select([
+      sql<string>`${emitted.emitterId}`.as('emitter_id'),
+      's.event_name',
+      's.id as subscription_id',
+      's.listener_id',
+      's.listener_owner_id',
+      'w.state as webhook_state',
+    ])
+    .where('s.emitter_owner_id', '=', emitted.ownerId)
+    .where('s.emitter_id', '=', placesOf(emitted)[after.place] ?? '')
+    .where('s.event_name', '=', emitted.channel)
+    .where('s.listener_id', '>', after.listenerId)
+    .$if(isOwnCircle, (query) => query.where('s.listener_id', '<>', emitted.emitterId))
+    .orderBy('s.listener_id')
+    .limit(limit)
+    .compile();
+}
+
+/** Where the page after the one with these subscribers begins; undefined: that was the last one. */
+export function nextPageOfSubscribers(
+  emitted: EmittedChannel,
+  { after, limit }: { after: SubscriberCursor; limit: number },
+  subscribers: readonly Subscriber[],
+): SubscriberCursor | undefined {
+  const last = subscribers.at(-1);
+  if (subscribers.length >= limit && last !== undefined)
+    return { place: after.place, listenerId: last.listener_id };
+  const place = after.place + 1;
+  return place < placesOf(emitted).length ? { place, listenerId: '' } : undefined;
+}
+
+/** What a subscription may name to get events of an emitter: itself, all of its kind, all of its owner. */
+function placesOf({ emitterId, ownerId }: EmittedChannel): string[] {
+  return [...new Set([emitterId, globOf(emitterId), ownerId])];
 }
