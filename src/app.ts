@@ -28,11 +28,11 @@ const partsLimitMs = 8_000;
 
 /**
  * Puts the service together: the platform (store, sandbox, builder), the domain (sources, runs, deliveries) and the edges (HTTP, mail). All parts
- * stop in the reverse order of their start. Files `assemble-*.ts` add the parts that run from when they are made; `RunningApp.parts` has all names
- * in order, and app.test.ts shows them.
+ * stop in the reverse order of their start. Some run from when they are made; the files `assemble-*.ts` add these. `RunningApp.parts` has all names in
+ * order, and app.test.ts shows them.
  *
  * A stop begins with the drain (`main.ts`): for `drainSeconds`, `/readyz` tells balancers to send no more requests here, and all else runs as before.
- * Then the parts stop: mail and HTTP, the scheduler, pruners, runs and deliveries together, requests that waited for them, what they used, and
+ * Then the parts stop: mail and HTTP, the scheduler, pruners, runs and deliveries together, requests that waited for them, connections and clocks, and
  * last the store, the sandbox and the lock of the data folder.
  */
 export async function startApp(options: AppOptions): Promise<RunningApp> {
@@ -83,7 +83,7 @@ function partsInOrder(platform: Platform, domain: Domain, edges: Edges): Part[] 
   const { server, streams, dashboardPages, startMail } = edges;
   let mail: { close(): Promise<void> } | undefined;
   return [
-    // How the last requests ended is stored before.
+    // Stops after the requests, so that how they ended is stored.
     { name: 'repeated requests', stop: () => apiRequests.stop() },
     // Requests wait for runs, so the runs have to end before them.
     { name: 'requests', stop: () => server.answered() },
@@ -121,6 +121,7 @@ function partsInOrder(platform: Platform, domain: Domain, edges: Edges): Part[] 
       start: () => pruner.start(),
       stop: () => pruner.stop(),
     })),
+    // They stop with the runs, which wait for their tokens.
     { name: 'accounts', start: () => accounts.start({ keeps: has('worker') }) },
     {
       name: 'scheduler',

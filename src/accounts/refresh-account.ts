@@ -72,10 +72,10 @@ export interface RefreshOptions {
 }
 
 /**
- * Gets new access tokens: for `account-keeper.ts` when one is due (`refresh-times.ts`), for the first caller that needs one that is due
- * (`account-credentials.ts`), and after a test that failed (`check-account.ts`). One refresh of an account at a time, in this process (callers
- * share the promise) and in all (a lease in its row). The result is stored only over the version that it began with, so that a user who connects
- * the account meanwhile wins, and a process that slept through its lease destroys nothing. A refresh that fails deletes
+ * Gets new access tokens. Three callers ask for one: `account-keeper.ts` when a refresh is due (`refresh-times.ts`), `account-credentials.ts` when
+ * a caller needs a token whose refresh is due, and `check-account.ts` after a test that failed. One refresh of an account at a time, in this process
+ * (callers share the promise) and in all (a lease in its row). The result is stored only if the account still has the version that the refresh
+ * began with. So a user who connects it meanwhile wins, and a process that slept through its lease overwrites nothing. A refresh that fails deletes
  * nothing, ever: rotating refresh tokens have been lost elsewhere by losers who cleaned up.
  *
  * The request to the provider is in `oauth/token-endpoint.ts`. The tokens are sealed into the row of the account in table `accounts`

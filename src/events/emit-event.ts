@@ -59,7 +59,7 @@ export type EmissionResult =
   /** The emitter is gone: its source was deleted while the invocation ran. */
   | { accepted: false };
 
-/** How many events an owner may still emit on this day, as this process knows it. */
+/** How many events an owner may still emit on this day, as this process knows it: `QuotaGuard` in `metering/quota-guard.ts`. */
 export interface EventAllowance {
   /** Infinity: there is no limit. */
   eventsLeft(ownerId: string): number;
@@ -292,8 +292,8 @@ function appendToEmitter(
 const exactPassesMax = 4;
 
 /**
- * Drops duplicates, and refuses what there is no room for before dedupe learns of its id: emitted again when there is
- * room, it passes. `refusals` say so, because nothing may be lost in silence.
+ * Drops duplicates, and refuses events that have no room. Dedupe does not remember the id of a refused event, so the event passes when it is
+ * emitted again and there is room. `refusals` say so, because nothing may be lost in silence.
  */
 function withinRoom<R extends { kept: NewEvent[] }>(
   room: EmitRoom,
@@ -343,8 +343,8 @@ function withMetadata(event: NewEvent, emitterId: string, emitId: string): strin
 }
 
 /**
- * PostgreSQL has no NUL in text (the event itself is JSON, where it is escaped); streams send an event as one line; and
- * `$in` is where events wait, not where they are sent: one that was would be out of reach of delivery and of pruning.
+ * PostgreSQL has no NUL in text (the event itself is JSON, where it is escaped). Streams send an event as one line. Events wait in `$in`, and
+ * none is sent there: it would be neither delivered nor pruned.
  * What is logged is logged now: waiting lines would have no bound.
  */
 function storable({ deliverAtMs, ...event }: NewEvent): NewEvent {

@@ -60,7 +60,8 @@ export type LockedEmitter = EmitterTable & { heard: number };
 
 /**
  * With one writer, the statement that locks the emitters can also tell whether their owner has any subscription; if not, the look-up of
- * subscribers is skipped. With several writers it cannot: it may wait for the lock, and would then read the subscriptions as they were before.
+ * subscribers is skipped. With several writers it cannot: it may wait for the lock, and
+ * the subscriptions that it sees are then out of date.
  */
 const heardByAny = sql<number>`exists (select 1 from subscriptions where emitter_owner_id = emitters.owner_id)`;
 const perhapsHeard = sql<number>`1`;
@@ -101,6 +102,7 @@ export async function updateEmitters(
 
 const eventInsert: RowInsert<'events'> = { table: 'events', columns: eventColumns };
 
+/** Stores events as rows of table `events`, without waiting for the store before the commit. `emitEvents` (`emit-event.ts`) calls it. */
 export async function insertEvents(
   store: Dialect & Pick<Store, 'defer'>,
   tx: Tx,
@@ -255,7 +257,7 @@ export async function channelsInUse(
 
 const pairsPerStatement = 5_000;
 
-/** How many channels of an emitter hold events, but for some: one look into the index for each, however full it is. */
+/** Counts the channels of an emitter that hold events, without those in `but`. Each costs one look into the index, however many events it holds. */
 export async function countChannels(tx: Tx, emitterId: string, but: readonly string[]): Promise<number> {
   const { rows } = await sql<{ count: number }>`
     with recursive names (name) as (

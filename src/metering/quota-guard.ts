@@ -55,9 +55,9 @@ interface Measured {
 }
 
 /**
- * Decides whether an owner may start another run today, from a cache. Usage is read from the store in the background, at most once a
+ * Decides from a cache whether an owner may start another run today, and whether it may emit, deliver, store or stream more. Usage is read from the store in the background, at most once a
  * second per owner, and for many owners at once. In between, each request that `check` admits counts as one invocation and one credit.
- * So runs under way, and those of about a second, can exceed a quota, and an owner that is not cached yet may run. While the store cannot be
+ * So an owner can exceed a quota by the runs under way and by those of about a second. One that is not cached yet may run. While the store cannot be
  * read nothing is refused. The three quotas of a day refuse nothing until they are enforced; other limits of an owner hold as soon as they are set.
  *
  * Events and deliveries are counted the same way: this process counts its own until they are stored, so an owner exceeds those limits by

@@ -21,7 +21,7 @@ type SendAnswer = (header: string, body: Uint8Array | undefined) => void;
 /**
  * The host calls of the code in one process. A host call is answered also when its call has ended meanwhile, because the process waits for
  * the answer before it sends further ones. Throws `ProtocolError` or `CapPassedError` for frames that can only be forged; both end the
- * process.
+ * process. Which host calls there are: `workflows/runs/run-host-calls.ts`.
  */
 export class ProcessHostCalls {
   readonly #send: SendAnswer;

@@ -42,6 +42,8 @@ export interface Confinement {
  * - Environment: the process starts with `TZ` alone (`launcher.ts`). The code of a source also finds `PD_COMPONENT`, a step the variables of
  *   its workflow and the IDs of workflow and run (`sandbox/deployment-environment.ts`).
  * - Network: the relay alone (`egress/egress-relay.ts`).
+ * - Data: what comes with a call (`CallRequest` in `runner.ts`: the event, props, credentials of the accounts in props), and by host calls the data
+ *   stores and files of its own owner (`workflows/runs/run-host-calls.ts`).
  */
 export interface SandboxGrant {
   level: SandboxLevel;

@@ -21,7 +21,7 @@ export interface TimerOptions {
   store: Store;
   /** What a due timer starts, by the prefix of the id of its source (`dc`) or workflow (`p`). */
   targets: { readonly dc: TickTarget; readonly p: TickTarget };
-  /** True when an owner has quota for one more run. Called for each tick, so it has to be fast. */
+  /** True when an owner has quota for one more run (`QuotaGuard.mayRun`). Called for each tick, so it has to be fast. */
   mayRun: (ownerId: string) => boolean | Promise<boolean>;
 }
 
@@ -35,7 +35,8 @@ interface TickPlan extends DueTick {
 /**
  * Fires the timers that are due, those of cron expressions and of intervals. In one transaction they are locked, what they start is inserted,
  * and their next times and the ledger are written. For a source that is a job (`source-ticks.ts`), which `jobs/worker-pool.ts` takes and
- * `sources/run-source.ts` runs; for a workflow it is a run (`workflows/runs/workflow-ticks.ts`). `scheduler.ts` calls this when a timer is due, and
+ * `sources/run-source.ts` runs; for a workflow it is a run (`workflows/runs/workflow-ticks.ts`) with a
+ * job, which `workflows/runs/run-workflow.ts` does. `scheduler.ts` calls this when a timer is due, and
  * describes the whole way from a tick to running code. Returns how many timers were due and how many ticks fired.
  */
 export async function fireDueTimers(

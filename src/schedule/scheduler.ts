@@ -18,8 +18,8 @@ export interface SchedulerOptions extends TimerOptions {
 }
 
 /**
- * Turns time into runs. In one transaction per pass: the due timers are locked, their next times written, what they set
- * going inserted and the ledger kept, so a tick fires once whatever dies. `next_at_ms` in the store is the only truth.
+ * Turns time into runs. One transaction per pass locks the due timers, and writes their next times, the jobs and runs that they start, and the
+ * ledger. So each tick fires once, also when a process dies. `next_at_ms` in the store is the only truth.
  *
  * Ticks that were missed while nothing ran become one late run.
  *

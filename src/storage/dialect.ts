@@ -5,7 +5,8 @@ import type { Tx } from './database.ts';
 /**
  * The differences between the two databases that code outside `storage` asks about, as properties; the name is only for display and for keys of
  * caches. The clock of leases and the lock of the data folder are chosen by the URL of the database (`assemble-platform.ts`, `admin/`), the
- * engines are in `sqlite-*.ts` and `postgres-*.ts`, and ARCHITECTURE, "One store", compares them.
+ * engines are in `sqlite-store.ts` (one file, one writing connection, no other process to notify) and `postgres-store.ts` (a pool of connections,
+ * notices by LISTEN and NOTIFY). ARCHITECTURE, "One store", compares them.
  */
 export interface Dialect {
   readonly name: 'sqlite' | 'postgres';
@@ -14,7 +15,7 @@ export interface Dialect {
    * store, and the clock of the database decides when one ends.
    */
   readonly isShared: boolean;
-  /** One transaction at a time writes: no other can change what it has read before it commits. */
+  /** Only one transaction writes at a time. What it has read cannot change before it commits. */
   readonly hasOneWriter: boolean;
   readonly hasLateralJoins: boolean;
   /** The parameter at a position, from 1, in the text of a statement; with `type`, of that type where the text alone does not say. */

@@ -43,8 +43,8 @@ export async function openSqliteStore(options: {
     await writer.close();
     throw damageOf(file, error, { opening: true }) ?? asStoreError(error);
   };
-  // The first answer means the file exists and is in WAL mode, which the read-only connection needs. On a disk without
-  // a free page that fails: also readers need the file of the WAL index.
+  // The first answer means the file exists and is in WAL mode, which the read-only connection needs. On a full disk
+  // this fails, because readers need the file of the WAL index too.
   await writer.run('select 1', []).catch(refuse);
   await checkAtStart(writer, file, options.checkedBytesMax ?? checkedBytesMax).catch(refuse);
   const reader = new SqliteConnection({ file, readOnly: true });
@@ -79,6 +79,7 @@ export async function openSqliteStore(options: {
     // There is one writing connection, and the transaction that asks has it.
     defer: async (_tx, query) => driver.defer(query),
     ask: (_tx, statements) => rowsByName(statements, (queries) => driver.ask(queries)),
+    // No other process has the store open, so there is none to notify.
     notify: async () => {},
     onNotify: () => {},
     reclaimSpace: async () => {

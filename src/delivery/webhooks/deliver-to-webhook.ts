@@ -40,7 +40,7 @@ export interface WebhookDeliveryOptions {
  * later, by 24 hours at most, if the receiver sends `Retry-After`; its other deliveries then rest too, for an hour at most. The eighth failed attempt
  * makes it a dead letter (state `failed`). A webhook whose deliveries have all failed for 5 days is disabled.
  *
- * `DeliveryDispatcher` (`dispatch/delivery-dispatcher.ts`) has the result written to the row in table `deliveries`: state, number of attempts, when the
+ * `DeliveryDispatcher` (`dispatch/delivery-dispatcher.ts`) has the result written (`dispatch/delivery-outcomes.ts`) to the row in table `deliveries`: state, number of attempts, when the
  * next one is due (`run_at_ms`), and what this one came to (`attempt_log`).
  */
 export async function deliverToWebhook(
@@ -157,7 +157,8 @@ async function noteHealth(
   if (!isGone && (failingSinceMs === null || nowMs - failingSinceMs < onlyFailuresMs)) return;
   const reason = isGone ? 'receiver_gone' : 'only_failures';
   const evidence = isGone || failingSinceMs === null ? {} : { failingSinceMs };
-  // What is queued is blocked when its turn comes: what is being sent may still be taken, and the webhook be resumed.
+  // Queued deliveries are not changed here; each is blocked when its turn comes. One that is being sent may still be accepted, and a user may
+  // resume the webhook.
   const disabled = await store.transaction((tx) =>
     disableWebhook(tx, id, { url: webhook.url, reason, atMs: nowMs, ...evidence }),
   );

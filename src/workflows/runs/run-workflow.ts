@@ -49,7 +49,8 @@ interface Waiter {
 /**
  * Does the jobs `run_workflow`: loads a run, lets it wait for its turn, has the engine advance it, and answers the caller that waits
  * for it in this process. After a crash the job is queued again when the lease of the lost node has run out, on SQLite at once
- * (`recoverExpired` in `jobs/node-store.ts`). The run continues after its last recorded step (`run-states.md`).
+ * (`recoverExpired` in `jobs/node-store.ts`). The run continues after its last recorded step (`run-states.md`); a step that was under way has
+ * no record, and runs again.
  */
 export class WorkflowRuns implements JobHandler {
   readonly #store: Store;
@@ -191,7 +192,7 @@ export class WorkflowRuns implements JobHandler {
     const made = this.#expected.get(runId);
     this.#expected.delete(runId);
     let state: TurnEnd = 'unknown';
-    // A run that a request, a mail or a timer started here does not queue.
+    // A run that a request, a mail or a timer started in this process does not wait for its turn.
     const arrival = isOrdered(made)
       ? this.#turns.arrive(workflowId)
       : { before: undefined, passed: () => undefined };
