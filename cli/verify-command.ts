@@ -67,6 +67,7 @@ async function verify(session: Session): Promise<void> {
     await check('sandbox level', () => withKey(() => checkSandboxLevel(api)));
     await check('sandbox', () => withKey(() => checkSandbox(session, api)));
     await check('files', () => withKey(() => checkFiles(api)));
+    await check('outbound proxy', () => withKey(() => checkProxy(api)));
   }
   const folder = await findFolder(session, api);
   await check('data folder', async () => checkFolder(folder));
@@ -208,6 +209,22 @@ async function checkFiles(api: Api): Promise<Result> {
     return { state: 'ok', detail: `bucket ${found.bucket}: written, read and removed${since}` };
   if (found.state === 'unchecked')
     return { state: 'warning', detail: `bucket ${found.bucket}: not tried yet; ask again in a minute` };
+  return { state: 'failed', detail: `fails${since}: ${found.reason}` };
+}
+
+/** The service asks it something at least every minute. */
+async function checkProxy(api: Api): Promise<Result> {
+  const { sandbox, egress_proxy: found } = (await api.call('GET', '/readyz')) as {
+    sandbox?: unknown;
+    egress_proxy?: { proxy: string; state: string; since: number | null; reason: string | null };
+  };
+  if (sandbox === undefined) return { state: 'skipped', detail: 'only the admin of the instance is told' };
+  if (found === undefined)
+    return { state: 'ok', detail: 'none: connections to the outside are made directly' };
+  const since = found.since === null ? '' : ` since ${new Date(found.since * 1000).toISOString()}`;
+  if (found.state === 'ok') return { state: 'ok', detail: `${found.proxy} answers${since}` };
+  if (found.state === 'unchecked')
+    return { state: 'warning', detail: `${found.proxy}: not tried yet; ask again in a minute` };
   return { state: 'failed', detail: `fails${since}: ${found.reason}` };
 }
 

@@ -22,7 +22,7 @@ import type { Domain } from './assemble-domain.ts';
 import type { Platform } from './assemble-platform.ts';
 import { assembleSingleSignOn } from './assemble-single-sign-on.ts';
 import { observeService } from './observe-service.ts';
-import { viewFileBucket, viewInstance, viewSandbox } from './view-instance.ts';
+import { viewEgressProxy, viewFileBucket, viewInstance, viewSandbox } from './view-instance.ts';
 import { viewProcesses } from './view-processes.ts';
 
 export type Edges = Awaited<ReturnType<typeof assembleEdges>>;
@@ -130,6 +130,7 @@ export async function assembleEdges(platform: Platform, domain: Domain) {
         startedAtMs: platform.startedAtMs,
         clockStatus: databaseClock?.status(),
         fileBucket: domain.fileBucket,
+        egressProxy: platform.egress.policy.proxy,
       }),
     viewProcesses: (caller) => viewProcesses({ runner, db: store.read, node: platform.node }, caller),
     unreadyReason: () => {
@@ -161,6 +162,7 @@ export async function assembleEdges(platform: Platform, domain: Domain) {
     admitPerson: () => admitPerson({ setting: settings.sandbox, stats: runner.stats() }),
     sandbox: () => viewSandbox(runner.stats()),
     fileBucket: () => viewFileBucket(domain.fileBucket),
+    egressProxy: () => viewEgressProxy(platform.egress.policy.proxy),
     connectByClient: connecting.connectByClient,
     connector: connecting.connector,
     redirectUri: () => connecting.connector.redirectUri(),

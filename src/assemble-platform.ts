@@ -32,6 +32,7 @@ import { installationFolder, installedVersion } from '#lib/installation.ts';
 import type { Logger } from '#lib/logger.ts';
 import { machineMemoryBytes } from '#lib/machine-memory.ts';
 import { Observers } from '#lib/observers.ts';
+import { PeriodicTask } from '#lib/periodic-task.ts';
 import type { RunningParts } from '#lib/running-parts.ts';
 import { QuotaGuard } from '#metering/quota-guard.ts';
 import { ShareRecords } from '#metering/share-records.ts';
@@ -68,6 +69,7 @@ export interface AppOptions {
 }
 
 const componentFetchBytesMax = 5 * 1024 * 1024;
+const proxyCheckEveryMs = 60_000;
 
 export type Platform = Awaited<ReturnType<typeof assemblePlatform>>;
 
@@ -83,7 +85,8 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
   const clock: Clock = databaseClock ?? options.clock;
   const address = new ServiceAddress(settings);
   const { publicUrl } = address;
-  const egress = await openEgress(settings, address);
+  const egress = await openEgress(settings, address, clock);
+  watchProxy(egress.policy.proxy, { logger, parts });
   const door = new ServiceDoor({ publicUrl });
   parts.add('service door', () => door.close());
 
@@ -257,10 +260,10 @@ async function openVault(store: Store, settings: Pick<Settings, 'encryptionKey' 
 }
 
 /** Where connections may go, and which authorities they trust. */
-async function openEgress(settings: Settings, address: ServiceAddress) {
+async function openEgress(settings: Settings, address: ServiceAddress, clock: Clock) {
   const trust = settings.extraCa === '' ? {} : { extraCa: await readFile(settings.extraCa, 'utf8') };
   const database = await databaseAddresses(settings);
-  const proxy = await openProxy(settings);
+  const proxy = await openProxy(settings, clock);
   const vetted = (allow: readonly string[]) =>
     new AddressPolicy({
       allow,
@@ -276,10 +279,10 @@ async function openEgress(settings: Settings, address: ServiceAddress) {
   };
 }
 
-async function openProxy(settings: Settings): Promise<EgressProxy | undefined> {
+async function openProxy(settings: Settings, clock: Clock): Promise<EgressProxy | undefined> {
   const { egressProxy: url, egressProxyExcept: except } = settings;
   if (url === '') return undefined;
-  const proxy = new EgressProxy({ url, except });
+  const proxy = new EgressProxy({ url, except, clock });
   await proxy.resolve().catch((cause: unknown) => {
     throw new UnavailableError(
       'not_ready',
@@ -288,6 +291,23 @@ async function openProxy(settings: Settings): Promise<EgressProxy | undefined> {
     );
   });
   return proxy;
+}
+
+/** Finds out that the proxy works, also while nothing else is asked of it. */
+function watchProxy(
+  proxy: EgressProxy | undefined,
+  { logger, parts }: { logger: Logger; parts: RunningParts },
+): void {
+  if (proxy === undefined) return;
+  const task = new PeriodicTask({
+    everyMs: proxyCheckEveryMs,
+    work: () => proxy.check(),
+    logger,
+    failure: 'egress.proxy-failed',
+    about: { proxy: proxy.place },
+  });
+  parts.add('outbound proxy', () => task.stop());
+  task.start({ atOnce: true });
 }
 
 /** Where the database listens, by address: the policy knows no names. A local socket is out of reach anyway. */

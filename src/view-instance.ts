@@ -2,9 +2,10 @@ import { statfs } from 'node:fs/promises';
 import type { Settings } from '#config/settings.ts';
 import { viewSettings } from '#config/view-settings.ts';
 import type { DeliveryDispatcher } from '#delivery/dispatch/delivery-dispatcher.ts';
+import type { EgressProxy } from '#egress/egress-proxy.ts';
 import { nodeHealth, unwritableReason } from '#health/node-health.ts';
 import type { SandboxView } from '#http/routes/health-routes.ts';
-import type { FileBucketView } from '#http/routes/health-shapes.ts';
+import type { EgressProxyView, FileBucketView } from '#http/routes/health-shapes.ts';
 import type { Instance } from '#http/routes/instance-routes.ts';
 import { queueDepths } from '#jobs/job-store.ts';
 import { nodeStates } from '#jobs/node-state-store.ts';
@@ -36,6 +37,8 @@ interface InstanceOptions {
   clockStatus: ClockStatus | undefined;
   /** Undefined: the content of files is in the store alone. */
   fileBucket: { name: string; keeper: Pick<BucketKeeper, 'status'> } | undefined;
+  /** Undefined: connections to the outside go through none. */
+  egressProxy: Pick<EgressProxy, 'place' | 'health'> | undefined;
 }
 
 /** What the admin sees of this process and its settings: read when asked, so that it costs nothing in between. */
@@ -72,6 +75,7 @@ export async function viewInstance(options: InstanceOptions): Promise<Instance> 
     user_processes: stats.warm,
     single_sign_on: singleSignOn,
     file_bucket: viewFileBucket(options.fileBucket) ?? null,
+    egress_proxy: viewEgressProxy(options.egressProxy) ?? null,
     settings: viewSettings(settings, environment),
   };
 }
@@ -87,6 +91,13 @@ export function viewFileBucket(bucket: InstanceOptions['fileBucket']): FileBucke
   if (bucket === undefined) return undefined;
   const { state, sinceMs, reason } = bucket.keeper.status();
   return { bucket: bucket.name, state, since: sinceMs === null ? null : epochSeconds(sinceMs), reason };
+}
+
+/** The state of the outbound proxy; undefined: there is none. */
+export function viewEgressProxy(proxy: InstanceOptions['egressProxy']): EgressProxyView | undefined {
+  if (proxy === undefined) return undefined;
+  const { state, sinceMs, reason } = proxy.health.status();
+  return { proxy: proxy.place, state, since: sinceMs === null ? null : epochSeconds(sinceMs), reason };
 }
 
 async function singleSignOnOf(singleSignOn: SingleSignOn | undefined): Promise<Instance['single_sign_on']> {

@@ -94,6 +94,7 @@ describe('every route', () => {
       viewInstance: untouchable('viewInstance'),
       viewProcesses: untouchable('viewProcesses'),
       fileBucket: () => undefined,
+      egressProxy: () => undefined,
       sandbox: () => ({ level: 'seat-belt', reason: null, cgroups_reason: null }),
       admitPerson: () => undefined,
       endpointUrl: () => undefined,

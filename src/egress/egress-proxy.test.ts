@@ -5,6 +5,7 @@ import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { ConnectProxy } from '../../test/support/connect-proxy.ts';
 import { HttpReceiver } from '../../test/support/http-receiver.ts';
+import { TestClock } from '../../test/support/test-clock.ts';
 import { AddressPolicy } from './address-policy.ts';
 import { dialPeer } from './dial-vetted.ts';
 import { EgressProxy } from './egress-proxy.ts';
@@ -187,4 +188,41 @@ test('the machine itself and what the operator excepts are dialled directly', as
   const others = ['b.example', 'xapi.example', 'sub.api.example', 'xinner.example', 'api.example.org'];
   for (const host of others) await open(host, ['.inner.example', 'api.example', '192.0.2.0/24'], outside);
   assert.equal(proxy.asked.length, others.length);
+});
+
+test('whether the proxy works is known from what it answered last, also when only a check asks', async () => {
+  const clock = new TestClock();
+  const proxy = await ConnectProxy.start();
+  const { place } = proxy;
+  const egress = new EgressProxy({ url: proxy.url, clock });
+  const { health } = egress;
+  assert.deepEqual(health.status(), { state: 'unchecked', sinceMs: null, reason: null });
+  const startMs = clock.now();
+  await egress.check();
+  assert.deepEqual(health.status(), { state: 'ok', sinceMs: startMs, reason: null });
+  assert.deepEqual(proxy.asked, ['CONNECT millrace-check.invalid:443']);
+  // What it answered a moment ago is as good as a check.
+  clock.step(59_000);
+  await egress.check();
+  assert.equal(proxy.asked.length, 1);
+  clock.step(1_000);
+  proxy.refusal = { status: 407, reason: 'Proxy Authentication Required' };
+  const refused = `the proxy ${place} answers CONNECT to millrace-check.invalid:443 with 407: it expects the user and password of MILLRACE_EGRESS_PROXY`;
+  await assert.rejects(egress.check(), { message: refused });
+  const failedMs = clock.now();
+  assert.deepEqual(health.status(), { state: 'failing', sinceMs: failedMs, reason: refused });
+  // Whatever else it answers, it works.
+  proxy.refusal = { status: 403, reason: 'Forbidden' };
+  clock.step(1_000);
+  const policy = new AddressPolicy({ allow: ['198.51.100.0/24'], deny: () => egress.places, proxy: egress });
+  await assert.rejects(dialPeer(outside, 443, { policy, connectTimeoutMs }));
+  assert.deepEqual(health.status(), { state: 'ok', sinceMs: clock.now(), reason: null });
+  await proxy[Symbol.asyncDispose]();
+  clock.step(1_000);
+  const awayMs = clock.now();
+  await assert.rejects(dialPeer(outside, 443, { policy, connectTimeoutMs }));
+  clock.step(1_000);
+  const away = `the proxy ${place} cannot be reached: ECONNREFUSED`;
+  await assert.rejects(egress.check(), { message: away });
+  assert.deepEqual(health.status(), { state: 'failing', sinceMs: awayMs, reason: away });
 });

@@ -1,9 +1,11 @@
 import { connect, isIP, type Socket } from 'node:net';
 import { readProxyUrl } from '#config/proxy-url.ts';
 import { canonicalHost } from '#lib/canonical-host.ts';
+import type { Clock } from '#lib/clock.ts';
 import { toError } from '#lib/errors.ts';
 import { EgressError } from './egress-error.ts';
 import { type IpRange, parseIpAddress, parseIpRange, rangeContains, unwrapIpv4 } from './ip-address.ts';
+import { ProxyHealth } from './proxy-health.ts';
 import { type LookupAll, systemLookup } from './system-lookup.ts';
 
 /** Longest head of an answer to CONNECT. */
@@ -12,6 +14,12 @@ const headBytesMax = 16 * 1024;
 const addressesMax = 256;
 /** The proxy could not reach the address; another one of the same name may work. */
 const unreachableStatuses = new Set([502, 503, 504]);
+const authenticationRequired = 407;
+/** A name that never exists (RFC 6761), so that no other host is asked for anything when the proxy is checked. */
+const checkedAuthority = 'millrace-check.invalid:443';
+const checkTimeoutMs = 10_000;
+/** Within this time after a connection that it made, the proxy is not checked. */
+const knownMs = 60_000;
 
 /**
  * The HTTP proxy that all connections to the outside go through (MILLRACE_EGRESS_PROXY), each by CONNECT to an address that was vetted before:
@@ -20,6 +28,7 @@ const unreachableStatuses = new Set([502, 503, 504]);
 export class EgressProxy {
   /** `host:port`, for messages; user and password are never in one. */
   readonly place: string;
+  readonly health: ProxyHealth;
   readonly #host: string;
   readonly #port: number;
   readonly #authorization: string | undefined;
@@ -31,7 +40,13 @@ export class EgressProxy {
   readonly #addresses = new Set<string>();
 
   /** `url`: http://user:password@host:port. `except`: names, their endings (`.example.com`), addresses and CIDRs that are dialled directly. */
-  constructor(options: { url: string; except?: readonly string[]; lookup?: LookupAll }) {
+  constructor(options: {
+    url: string;
+    except?: readonly string[];
+    lookup?: LookupAll;
+    clock?: Clock;
+  }) {
+    this.health = new ProxyHealth(options.clock);
     const { hostname, port, username, password } = readProxyUrl(options.url);
     this.#host = hostname.replace(/^\[|\]$/g, '');
     this.#port = port === '' ? 80 : Number(port);
@@ -109,6 +124,27 @@ export class EgressProxy {
     throw new EgressError('ENOTFOUND', 'there is no address to connect to');
   }
 
+  /** Asks for a name that does not exist, unless the proxy made a connection a moment ago. Any answer but 407 shows that it works. */
+  async check(): Promise<void> {
+    if (this.health.workedWithin(knownMs)) return;
+    const signal = AbortSignal.timeout(checkTimeoutMs);
+    try {
+      const socket = await this.#dial(signal);
+      try {
+        const status = await this.#ask(socket, checkedAuthority, signal);
+        if (status === authenticationRequired) throw this.#refusal(status, checkedAuthority);
+      } finally {
+        socket.destroy();
+      }
+    } catch (error) {
+      const reason = signal.aborted
+        ? `the proxy ${this.place} did not answer in time`
+        : toError(error).message;
+      this.health.failed(reason);
+      throw new Error(reason, { cause: error });
+    }
+  }
+
   async #dial(signal: AbortSignal): Promise<Socket> {
     await this.resolve().catch((error: unknown) => {
       // The addresses that it had a moment ago will do.
@@ -130,7 +166,9 @@ export class EgressProxy {
 
   #unreachable(cause: unknown): EgressError {
     const code = String(Object(cause).code ?? 'ECONNREFUSED');
-    return new EgressError(code, `the proxy ${this.place} cannot be reached: ${code}`, { cause });
+    const message = `the proxy ${this.place} cannot be reached: ${code}`;
+    this.health.failed(message);
+    return new EgressError(code, message, { cause });
   }
 
   /** Asks for the connection; the status of the answer. What follows its head stays in the socket. */
@@ -148,8 +186,11 @@ export class EgressProxy {
           const status = end === -1 ? undefined : statusOf(head.toString('latin1', 0, end));
           const rest = head.subarray(end + 4);
           if (status !== undefined && rest.length > 0) socket.unshift(rest);
-          if (status !== undefined) resolve(status);
-          else reject(new EgressError('EPROTO', `the proxy ${this.place} does not speak HTTP`));
+          if (status === undefined) reject(this.#noHttp());
+          else {
+            if (status !== authenticationRequired) this.health.worked();
+            resolve(status);
+          }
           return;
         }
       };
@@ -169,10 +210,19 @@ export class EgressProxy {
     });
   }
 
+  #noHttp(): EgressError {
+    const message = `the proxy ${this.place} does not speak HTTP`;
+    this.health.failed(message);
+    return new EgressError('EPROTO', message);
+  }
+
   #refusal(status: number, authority: string): EgressError {
     const said = `the proxy ${this.place} answers CONNECT to ${authority} with ${status}`;
-    if (status === 407)
-      return new EgressError('EACCES', `${said}: it expects the user and password of MILLRACE_EGRESS_PROXY`);
+    if (status === authenticationRequired) {
+      const message = `${said}: it expects the user and password of MILLRACE_EGRESS_PROXY`;
+      this.health.failed(message);
+      return new EgressError('EACCES', message);
+    }
     if (status === 504) return new EgressError('ETIMEDOUT', said);
     return new EgressError(unreachableStatuses.has(status) ? 'EHOSTUNREACH' : 'EACCES', said);
   }

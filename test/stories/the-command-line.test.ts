@@ -232,6 +232,7 @@ describe('the command line', () => {
         // Services under test may call this machine.
         'egress: own machine': 'warning',
         files: 'ok',
+        'outbound proxy': 'ok',
         disk: states.disk,
         'data folder': 'ok',
         database: 'ok',

@@ -103,6 +103,11 @@ export function InstanceRunning({ instance }: { instance: Instance }) {
             <Fact name="Single sign-on">
               <SingleSignOn provider={instance.single_sign_on} />
             </Fact>
+            {instance.egress_proxy !== null && (
+              <Fact name="Outbound proxy">
+                <StateOf found={instance.egress_proxy} name={instance.egress_proxy.proxy} />
+              </Fact>
+            )}
             <Fact name="User code may connect to">
               <code className="break">{visible(egress)}</code>
             </Fact>
@@ -142,7 +147,7 @@ export function InstanceRunning({ instance }: { instance: Instance }) {
   );
 }
 
-const bucketWords = {
+const stateWords = {
   unchecked: { look: 'state', word: 'Not checked yet' },
   ok: { look: 'state good', word: 'Healthy' },
   failing: { look: 'state bad', word: 'Failing' },
@@ -150,16 +155,27 @@ const bucketWords = {
 
 function Files({ bucket }: { bucket: Instance['file_bucket'] }) {
   if (bucket === null) return <>in the store</>;
-  const { look, word } = bucketWords[bucket.state];
+  return <StateOf found={bucket} name={`bucket ${bucket.bucket}`} />;
+}
+
+/** The state of something outside, since when, and why it fails. */
+function StateOf({
+  found,
+  name,
+}: {
+  found: { state: keyof typeof stateWords; since: number | null; reason: string | null };
+  name: string;
+}) {
+  const { look, word } = stateWords[found.state];
   return (
     <>
-      <span className={look}>{word}</span> bucket <code className="break">{visible(bucket.bucket)}</code>
-      {bucket.since !== null && (
+      <span className={look}>{word}</span> <code className="break">{visible(name)}</code>
+      {found.since !== null && (
         <>
-          , since <Ago ms={bucket.since * 1000} />
+          , since <Ago ms={found.since * 1000} />
         </>
       )}
-      {bucket.reason !== null && <p className="break">{visible(bucket.reason)}</p>}
+      {found.reason !== null && <p className="break">{visible(found.reason)}</p>}
     </>
   );
 }

@@ -2448,6 +2448,17 @@ export interface Instance {
     /** Why it fails; null: it does not */
     reason: string | null;
   } | null;
+  /** null: connections to the outside go through none */
+  egress_proxy: {
+    /** Its host and port */
+    proxy: string;
+    /** ok: it answered what was last asked of it; unchecked: not asked since the start */
+    state: 'unchecked' | 'ok' | 'failing';
+    /** Epoch seconds from which it is so; null: it is unchecked (integer) */
+    since: number | null;
+    /** Why it fails; null: it does not */
+    reason: string | null;
+  } | null;
   settings: Setting[];
 }
 
@@ -2979,6 +2990,17 @@ export interface GetReadinessAnswer {
     /** Its name, and what the keys of its objects begin with */
     bucket: string;
     /** Whether an object can be written to it, read and removed; unchecked: not tried since the start */
+    state: 'unchecked' | 'ok' | 'failing';
+    /** Epoch seconds from which it is so; null: it is unchecked (integer) */
+    since: number | null;
+    /** Why it fails; null: it does not */
+    reason: string | null;
+  };
+  /** The outbound proxy */
+  egress_proxy?: {
+    /** Its host and port */
+    proxy: string;
+    /** ok: it answered what was last asked of it; unchecked: not asked since the start */
     state: 'unchecked' | 'ok' | 'failing';
     /** Epoch seconds from which it is so; null: it is unchecked (integer) */
     since: number | null;

@@ -6,7 +6,12 @@ import { UnavailableError } from '#lib/errors.ts';
 import { type SandboxLevel, sandboxLevels } from '#runner/sandbox-grant.ts';
 import { pingStore } from '#storage/ping-store.ts';
 import type { Store } from '#storage/store.ts';
-import { FileBucketShape, type FileBucketView } from './health-shapes.ts';
+import {
+  EgressProxyShape,
+  type EgressProxyView,
+  FileBucketShape,
+  type FileBucketView,
+} from './health-shapes.ts';
 
 export interface HealthRouteOptions {
   store: Pick<Store, 'read' | 'checkWritable'>;
@@ -16,6 +21,8 @@ export interface HealthRouteOptions {
   sandbox: () => SandboxView;
   /** Undefined: the content of files is in the store alone. */
   fileBucket: () => FileBucketView | undefined;
+  /** Undefined: connections to the outside go through none. */
+  egressProxy: () => EgressProxyView | undefined;
 }
 
 /** At which level user code runs. */
@@ -44,13 +51,14 @@ const Readiness = Type.Object({
     ),
   ),
   file_bucket: Type.Optional(FileBucketShape),
+  egress_proxy: Type.Optional(EgressProxyShape),
 });
 
 const Status = Type.Object({ status: OneOf(['ok']) });
 const tags = ['operations', 'addition'];
 
 export function healthRoutes(app: App, options: HealthRouteOptions): void {
-  const { store, metrics, unreadyReason, sandbox, fileBucket } = options;
+  const { store, metrics, unreadyReason, sandbox, fileBucket, egressProxy } = options;
   app.get(
     '/healthz',
     {
@@ -85,12 +93,14 @@ export function healthRoutes(app: App, options: HealthRouteOptions): void {
       const reason = unreadyReason?.();
       if (reason !== undefined) throw new UnavailableError('not_ready', reason);
       if (caller?.isAdmin !== true) return { status: 'ready' as const };
-      // A bucket that is away stops files and nothing else: the node is ready for all other work.
+      // A bucket or a proxy that is away stops what needs it and nothing else: the node is ready for all other work.
       const bucket = fileBucket();
+      const proxy = egressProxy();
       return {
         status: 'ready' as const,
         sandbox: sandbox(),
         ...(bucket === undefined ? {} : { file_bucket: bucket }),
+        ...(proxy === undefined ? {} : { egress_proxy: proxy }),
       };
     },
   );

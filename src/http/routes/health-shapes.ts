@@ -42,5 +42,22 @@ export const FileBucketShape = Type.Object(
   },
   { description: 'The bucket that has the content of files' },
 );
+
+export const EgressProxyShape = Type.Object(
+  {
+    proxy: Type.String({ description: 'Its host and port' }),
+    state: OneOf(['unchecked', 'ok', 'failing'], {
+      description: 'ok: it answered what was last asked of it; unchecked: not asked since the start',
+    }),
+    since: Type.Union([Type.Integer(), Type.Null()], {
+      description: 'Epoch seconds from which it is so; null: it is unchecked',
+    }),
+    reason: Type.Union([Type.String(), Type.Null()], { description: 'Why it fails; null: it does not' }),
+  },
+  { description: 'The outbound proxy' },
+);
+/** The state of the outbound proxy. */
+export type EgressProxyView = Static<typeof EgressProxyShape>;
+
 /** The state of the bucket for files. */
 export type FileBucketView = Static<typeof FileBucketShape>;

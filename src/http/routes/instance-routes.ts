@@ -6,7 +6,7 @@ import { processStates } from '#runner/runner.ts';
 import { sandboxLevels } from '#runner/sandbox-grant.ts';
 import { providerStates } from '#single-sign-on/identity-provider.ts';
 import { clockStates, jobKinds, jobStates } from '#storage/tables/job-tables.ts';
-import { FileBucketShape, Health } from './health-shapes.ts';
+import { EgressProxyShape, FileBucketShape, Health } from './health-shapes.ts';
 
 /** Beyond, a count says enough. */
 export const idsShownMax = 100;
@@ -113,6 +113,9 @@ const InstanceShape = Type.Object({
   ),
   file_bucket: Type.Union([FileBucketShape, Type.Null()], {
     description: 'null: the content of files is in the store',
+  }),
+  egress_proxy: Type.Union([EgressProxyShape, Type.Null()], {
+    description: 'null: connections to the outside go through none',
   }),
   settings: Type.Array(
     Type.Object({
