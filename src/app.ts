@@ -78,7 +78,7 @@ interface Part {
 function partsInOrder(platform: Platform, domain: Domain, edges: Edges): Part[] {
   const { has, store, vault, pool } = platform;
   const { delivery, accounts, actionRunner, sourceReplies, keptAnswers, sourceDeployer, scheduler } = domain;
-  const { workflowRuns, fileBucket } = domain;
+  const { workflowRuns, fileBucket, unnamedBucket } = domain;
   const { apiRequests } = domain;
   const { server, streams, dashboardPages, startMail } = edges;
   let mail: { close(): Promise<void> } | undefined;
@@ -114,7 +114,14 @@ function partsInOrder(platform: Platform, domain: Domain, edges: Edges): Part[] 
         await pool.releaseLanes();
       },
     },
-    { name: 'file bucket', start: () => fileBucket?.keeper.start(), stop: () => fileBucket?.keeper.stop() },
+    {
+      name: 'file bucket',
+      async start() {
+        fileBucket?.keeper.start();
+        await unnamedBucket?.start();
+      },
+      stop: () => fileBucket?.keeper.stop(),
+    },
     { name: 'source deployer', start: () => sourceDeployer.start(), stop: () => sourceDeployer.stop() },
     ...Object.entries(domain.pruners).map(([name, pruner]) => ({
       name: `${name} pruner`,

@@ -36,7 +36,12 @@ export function assembleUserData(platform: Platform, parts: RunningParts) {
   };
   return {
     ...{ dataStores, files, fileUrls, variables, variableChanges, hostCalls },
-    ...{ objectStorage, fileContents, fileBucket: fileContents.bucket },
+    ...{
+      objectStorage,
+      fileContents,
+      fileBucket: fileContents.bucket,
+      unnamedBucket: fileContents.unnamedBucket,
+    },
   };
 }
 

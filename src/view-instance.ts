@@ -17,6 +17,7 @@ import type { ClockStatus } from '#storage/database-clock.ts';
 import type { Store } from '#storage/store.ts';
 import type { LiveStreams } from '#streams/live-streams.ts';
 import type { BucketKeeper } from '#user-data/files/bucket-keeper.ts';
+import type { UnnamedBucket } from '#user-data/files/unnamed-bucket.ts';
 
 interface InstanceOptions {
   settings: Settings;
@@ -36,7 +37,7 @@ interface InstanceOptions {
   /** Undefined: there is no database with a clock of its own. */
   clockStatus: ClockStatus | undefined;
   /** Undefined: the content of files is in the store alone. */
-  fileBucket: { name: string; keeper: Pick<BucketKeeper, 'status'> } | undefined;
+  fileBucket: () => FileBucketView | undefined;
   /** Undefined: connections to the outside go through none. */
   egressProxy: Pick<EgressProxy, 'place' | 'health'> | undefined;
 }
@@ -74,7 +75,7 @@ export async function viewInstance(options: InstanceOptions): Promise<Instance> 
     streams_open: options.streams.count,
     user_processes: stats.warm,
     single_sign_on: singleSignOn,
-    file_bucket: viewFileBucket(options.fileBucket) ?? null,
+    file_bucket: options.fileBucket() ?? null,
     egress_proxy: viewEgressProxy(options.egressProxy) ?? null,
     settings: viewSettings(settings, environment),
   };
@@ -86,11 +87,19 @@ export function viewSandbox(stats: Pick<RunnerStats, 'level' | 'notKernel' | 'no
   return { level, reason: notKernel, cgroups_reason: notDelegated };
 }
 
-/** The state of the bucket for files; undefined: there is none. */
-export function viewFileBucket(bucket: InstanceOptions['fileBucket']): FileBucketView | undefined {
-  if (bucket === undefined) return undefined;
-  const { state, sinceMs, reason } = bucket.keeper.status();
-  return { bucket: bucket.name, state, since: sinceMs === null ? null : epochSeconds(sinceMs), reason };
+/** The state of the bucket for files; undefined: there is none, and no file has its content in one. */
+export function viewFileBucket({
+  fileBucket,
+  unnamedBucket,
+}: {
+  fileBucket: { name: string; keeper: Pick<BucketKeeper, 'status'> } | undefined;
+  unnamedBucket: Pick<UnnamedBucket, 'status'> | undefined;
+}): FileBucketView | undefined {
+  const status = fileBucket?.keeper.status() ?? unnamedBucket?.status();
+  if (status === undefined) return undefined;
+  const { state, sinceMs, reason } = status;
+  const since = sinceMs === null ? null : epochSeconds(sinceMs);
+  return { bucket: fileBucket?.name ?? '', state, since, reason };
 }
 
 /** The state of the outbound proxy; undefined: there is none. */

@@ -155,7 +155,12 @@ const stateWords = {
 
 function Files({ bucket }: { bucket: Instance['file_bucket'] }) {
   if (bucket === null) return <>in the store</>;
-  return <StateOf found={bucket} name={`bucket ${bucket.bucket}`} />;
+  return (
+    <StateOf
+      found={bucket}
+      name={bucket.bucket === '' ? 'bucket without a name' : `bucket ${bucket.bucket}`}
+    />
+  );
 }
 
 /** The state of something outside, since when, and why it fails. */

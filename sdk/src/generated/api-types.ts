@@ -2439,7 +2439,7 @@ export interface Instance {
   } | null;
   /** null: the content of files is in the store */
   file_bucket: {
-    /** Its name, and what the keys of its objects begin with */
+    /** Its name, and what the keys of its objects begin with; empty: the settings name none */
     bucket: string;
     /** Whether an object can be written to it, read and removed; unchecked: not tried since the start */
     state: 'unchecked' | 'ok' | 'failing';
@@ -2987,7 +2987,7 @@ export interface GetReadinessAnswer {
   };
   /** The bucket that has the content of files */
   file_bucket?: {
-    /** Its name, and what the keys of its objects begin with */
+    /** Its name, and what the keys of its objects begin with; empty: the settings name none */
     bucket: string;
     /** Whether an object can be written to it, read and removed; unchecked: not tried since the start */
     state: 'unchecked' | 'ok' | 'failing';

@@ -30,7 +30,9 @@ export const healthParameter = Type.Optional(
 
 export const FileBucketShape = Type.Object(
   {
-    bucket: Type.String({ description: 'Its name, and what the keys of its objects begin with' }),
+    bucket: Type.String({
+      description: 'Its name, and what the keys of its objects begin with; empty: the settings name none',
+    }),
     state: OneOf(['unchecked', 'ok', 'failing'], {
       description:
         'Whether an object can be written to it, read and removed; unchecked: not tried since the start',

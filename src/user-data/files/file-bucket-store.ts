@@ -87,6 +87,17 @@ export async function usageOfPlace(db: Db, place: ContentPlace): Promise<{ files
   return { files: Number(row.files), bytes: Number(row.bytes ?? 0) };
 }
 
+/** True when there is a file whose content is in this place. */
+export async function anyContentIn(db: Db, place: ContentPlace): Promise<boolean> {
+  const row = await db
+    .selectFrom('files')
+    .select('id')
+    .where('content_in', '=', place)
+    .limit(1)
+    .executeTakeFirst();
+  return row !== undefined;
+}
+
 /** True when one of these owners has a file whose content is in this place. */
 export async function hasContentIn(
   db: Db,

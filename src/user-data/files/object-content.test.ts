@@ -10,6 +10,7 @@ import { FileBucket } from './file-bucket.ts';
 import { chunkBytes, FileContents, RowContent } from './file-content.ts';
 import type { FileRow } from './file-store.ts';
 import { type FileTarget, replacedMs, uploadIdleMs } from './file-upload.ts';
+import { openContents } from './open-contents.ts';
 import { FilePruner } from './prune-files.ts';
 import { StoredFiles } from './stored-files.ts';
 
@@ -257,6 +258,29 @@ describe('content in a bucket', () => {
       server.objects.set('millrace/o_1/file_lost/0', { body: Buffer.from('x'), writtenAtMs: 0 });
       await node.objects.removeOwners(['o_1'], never);
       assert.deepEqual(server.chunkKeys(), [`millrace/o_12/${other.id}/0`]);
+    });
+
+    test('is missed where the settings name no bucket, and no deletion passes it over', async () => {
+      const node = nodeOf(fixture);
+      const { store } = fixture;
+      const { clock } = node;
+      const settings = { files: 'store', filesBucket: '', filesPrefix: '' } as const;
+      const open = async () => {
+        const opened = openContents(settings, { store, clock, logger: silentLogger, storage: undefined });
+        await opened.unnamedBucket?.start();
+        return opened;
+      };
+      assert.equal((await open()).unnamedBucket?.status(), undefined, 'no file has its content in a bucket');
+      await node.files.put(target('a'), [Buffer.from('a')]);
+      const { unnamedBucket, removeOutside } = await open();
+      assert.deepEqual(unnamedBucket?.status(), {
+        state: 'failing',
+        sinceMs: clock.now(),
+        reason:
+          'files have their content in a bucket, and the service was not told which: set MILLRACE_FILES_BUCKET and the keys of S3',
+      });
+      await removeOutside(['o_2'], never);
+      await assert.rejects(removeOutside(['o_1'], never), unavailable(/set MILLRACE_FILES_BUCKET$/));
     });
 
     test('is written and read where objects may not be listed, and the state of the bucket says what that means', async () => {

@@ -10,11 +10,14 @@ import { FileBucket } from './file-bucket.ts';
 import { hasContentIn } from './file-bucket-store.ts';
 import { FileContents, RowContent } from './file-content.ts';
 import { ObjectContent } from './object-content.ts';
+import { UnnamedBucket } from './unnamed-bucket.ts';
 
 export interface OpenedContents {
   contents: FileContents;
   /** What looks after the bucket; undefined: there is none. */
   bucket: { name: string; keeper: BucketKeeper; sweeper: BucketSweeper } | undefined;
+  /** Present where there is no bucket. */
+  unnamedBucket: UnnamedBucket | undefined;
   /** Removes the content that these owners have outside of the store. Throws UnavailableError `files_unavailable`. */
   removeOutside(ownerIds: readonly string[], signal: AbortSignal): Promise<void>;
 }
@@ -31,6 +34,7 @@ export function openContents(
     return {
       contents: new FileContents(rows),
       bucket: undefined,
+      unnamedBucket: new UnnamedBucket(parts),
       async removeOutside(ownerIds) {
         if (!(await hasContentIn(store.read, 's3', ownerIds))) return;
         throw new UnavailableError(
@@ -45,6 +49,7 @@ export function openContents(
   return {
     contents: settings.files === 's3' ? new FileContents(objects, [rows]) : new FileContents(rows, [objects]),
     bucket: { name: bucket.name, keeper, sweeper: new BucketSweeper({ ...parts, bucket, keeper }) },
+    unnamedBucket: undefined,
     removeOutside: (ownerIds, signal) => objects.removeOwners(ownerIds, signal),
   };
 }
