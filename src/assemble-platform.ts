@@ -299,14 +299,21 @@ function watchProxy(
   { logger, parts }: { logger: Logger; parts: RunningParts },
 ): void {
   if (proxy === undefined) return;
+  const stopping = new AbortController();
   const task = new PeriodicTask({
     everyMs: proxyCheckEveryMs,
-    work: () => proxy.check(),
+    work: () =>
+      proxy.check(stopping.signal).catch((error: unknown) => {
+        if (!stopping.signal.aborted) throw error;
+      }),
     logger,
     failure: 'egress.proxy-failed',
     about: { proxy: proxy.place },
   });
-  parts.add('outbound proxy', () => task.stop());
+  parts.add('outbound proxy', () => {
+    stopping.abort();
+    return task.stop();
+  });
   task.start({ atOnce: true });
 }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { type AddressInfo, createServer } from 'node:net';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { ConnectProxy } from '../../test/support/connect-proxy.ts';
@@ -25,6 +25,7 @@ function policyOf(url: string, more: { except?: string[]; allow?: string[] } = {
 }
 
 const connectTimeoutMs = 5_000;
+const never = new AbortController().signal;
 
 test('a connection is made by the proxy, which is asked for the vetted address and not for the name', async () => {
   await using proxy = await ConnectProxy.start('user:p%C3%A4ss');
@@ -198,17 +199,17 @@ test('whether the proxy works is known from what it answered last, also when onl
   const { health } = egress;
   assert.deepEqual(health.status(), { state: 'unchecked', sinceMs: null, reason: null });
   const startMs = clock.now();
-  await egress.check();
+  await egress.check(never);
   assert.deepEqual(health.status(), { state: 'ok', sinceMs: startMs, reason: null });
   assert.deepEqual(proxy.asked, ['CONNECT millrace-check.invalid:443']);
   // What it answered a moment ago is as good as a check.
   clock.step(59_000);
-  await egress.check();
+  await egress.check(never);
   assert.equal(proxy.asked.length, 1);
   clock.step(1_000);
   proxy.refusal = { status: 407, reason: 'Proxy Authentication Required' };
   const refused = `the proxy ${place} answers CONNECT to millrace-check.invalid:443 with 407: it expects the user and password of MILLRACE_EGRESS_PROXY`;
-  await assert.rejects(egress.check(), { message: refused });
+  await assert.rejects(egress.check(never), { message: refused });
   const failedMs = clock.now();
   assert.deepEqual(health.status(), { state: 'failing', sinceMs: failedMs, reason: refused });
   // Whatever else it answers, it works.
@@ -223,6 +224,20 @@ test('whether the proxy works is known from what it answered last, also when onl
   await assert.rejects(dialPeer(outside, 443, { policy, connectTimeoutMs }));
   clock.step(1_000);
   const away = `the proxy ${place} cannot be reached: ECONNREFUSED`;
-  await assert.rejects(egress.check(), { message: away });
+  await assert.rejects(egress.check(never), { message: away });
   assert.deepEqual(health.status(), { state: 'failing', sinceMs: awayMs, reason: away });
+});
+
+test('a check that a stop ends says nothing about the proxy', async () => {
+  const silent = createServer((socket) => socket.on('error', () => {})).listen(0, '127.0.0.1');
+  await once(silent, 'listening');
+  const egress = new EgressProxy({ url: `http://127.0.0.1:${(silent.address() as AddressInfo).port}` });
+  const stop = new AbortController();
+  const checking = egress.check(stop.signal);
+  const [socket] = (await once(silent, 'connection')) as [Socket];
+  stop.abort(new Error('the service stops'));
+  await assert.rejects(checking, { message: 'the service stops' });
+  assert.equal(egress.health.status().state, 'unchecked');
+  socket.destroy();
+  silent.close();
 });

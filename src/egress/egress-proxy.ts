@@ -124,10 +124,13 @@ export class EgressProxy {
     throw new EgressError('ENOTFOUND', 'there is no address to connect to');
   }
 
-  /** Asks for a name that does not exist, unless the proxy made a connection a moment ago. Any answer but 407 shows that it works. */
-  async check(): Promise<void> {
+  /**
+   * Asks for a name that does not exist, unless the proxy made a connection a moment ago. Any answer but 407 shows that it works. Rejects with the
+   * reason why it does not, or with that of `stop`, which is no failure of the proxy.
+   */
+  async check(stop: AbortSignal): Promise<void> {
     if (this.health.workedWithin(knownMs)) return;
-    const signal = AbortSignal.timeout(checkTimeoutMs);
+    const signal = AbortSignal.any([stop, AbortSignal.timeout(checkTimeoutMs)]);
     try {
       const socket = await this.#dial(signal);
       try {
@@ -137,6 +140,7 @@ export class EgressProxy {
         socket.destroy();
       }
     } catch (error) {
+      stop.throwIfAborted();
       const reason = signal.aborted
         ? `the proxy ${this.place} did not answer in time`
         : toError(error).message;
