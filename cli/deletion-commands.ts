@@ -120,6 +120,7 @@ async function showDeletions(session: Session, options: CommandOptions, id = '')
       column('ROWS REMOVED', 'removed_rows'),
       timeColumn('BEGAN (UTC)', 'created_at'),
       timeColumn('ENDED (UTC)', 'ended_at'),
+      column('PROBLEM', ({ problem }) => problem ?? ''),
     ],
     'Nothing was deleted.',
   );

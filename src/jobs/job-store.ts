@@ -319,6 +319,24 @@ export async function laneBacklog(
   return { jobs: Number(row?.jobs ?? 0), bytes: Number(row?.bytes ?? 0) };
 }
 
+/** What the last attempt of a job of this kind ended with, by owner; without owners whose job did not fail. */
+export async function lastErrors(
+  db: Db,
+  kind: JobKind,
+  ownerIds: readonly string[],
+): Promise<Map<string, string>> {
+  if (ownerIds.length === 0) return new Map();
+  const rows = await db
+    .selectFrom('jobs')
+    .select(['owner_id', 'error'])
+    .where('owner_id', 'in', [...ownerIds])
+    .where((where) => where.or([where('state', '=', queued), where('state', '=', running)]))
+    .where('kind', '=', kind)
+    .where('error', 'is not', null)
+    .execute();
+  return new Map(rows.map(({ owner_id, error }) => [owner_id, error ?? '']));
+}
+
 export interface QueueDepth {
   state: JobState;
   kind: JobKind;

@@ -135,13 +135,26 @@ forEachService(
       const of = (keys: string[]) => keys.filter((key) => key.startsWith(`millrace/${id}/`)).length;
       assert.equal(of(storage.chunkKeys()), 1);
       const others = storage.chunkKeys().length - 1;
+      storage.fault = () => ({ status: 403, body: '<Error><Code>AccessDenied</Code></Error>' });
       const deletion = await service.api('DELETE', `/v1/workspaces/${id}`, { orgname });
-      assert.ok([200, 202].includes(deletion.status), JSON.stringify(deletion.body));
-      await waitFor(
-        async () =>
-          (await service.api('GET', `/v1/deletions/${deletion.body.data.id}`)).body.data.state === 'done',
-        { what: 'the deletion to be done' },
+      assert.equal(deletion.status, 202, JSON.stringify(deletion.body));
+      const found = async () =>
+        (await service.api('GET', `/v1/deletions/${deletion.body.data.id}`)).body.data;
+      const problem = await waitFor(async () => (await found()).problem, { what: 'the reason why it waits' });
+      assert.match(
+        problem,
+        /^the bucket the-bucket for files, at 127\.0\.0\.1:\d+, answers .* 403 AccessDenied$/,
       );
+      const listed = (await service.api('GET', '/v1/deletions')).body.data;
+      assert.match(
+        listed.find(({ id }: { id: string }) => id === deletion.body.data.id).problem,
+        /AccessDenied/,
+      );
+      storage.fault = () => undefined;
+      const done = await waitFor(async () => ((await found()).state === 'done' ? found() : undefined), {
+        what: 'the deletion to be done',
+      });
+      assert.equal(done.problem, null);
       assert.deepEqual([of(storage.chunkKeys()), storage.chunkKeys().length], [0, others]);
     });
 

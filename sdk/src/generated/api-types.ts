@@ -2693,6 +2693,8 @@ export interface Deletion {
   state: 'ending' | 'removing' | 'done';
   /** Rows of the store that were removed so far (integer) */
   removed_rows: number;
+  /** Why the last attempt to continue failed: it is tried again; null: none did */
+  problem: string | null;
   /** u_… */
   requested_by: string;
   /** Integer */

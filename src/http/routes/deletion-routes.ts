@@ -7,6 +7,7 @@ import { type App, callerOf, DataOf, IdParams, OneOf, PageOf, pageParameters } f
 import { selectFields } from '#http/select-fields.ts';
 import { findDeletion, pageOfDeletions } from '#identity/deletion-store.ts';
 import { type Caller, notFound } from '#identity/permissions.ts';
+import { lastErrors } from '#jobs/job-store.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
@@ -37,6 +38,9 @@ const Deletion = Type.Object({
     description: 'ending: hooks run, and what runs ends; removing: rows are removed; done: nothing is left',
   }),
   removed_rows: Type.Integer({ description: 'Rows of the store that were removed so far' }),
+  problem: Type.Union([Type.String(), Type.Null()], {
+    description: 'Why the last attempt to continue failed: it is tried again; null: none did',
+  }),
   requested_by: Type.String({ description: 'u_…' }),
   created_at: Type.Integer(),
   ended_at: Type.Union([Type.Integer(), Type.Null()]),
@@ -143,7 +147,9 @@ export function deletionRoutes(app: App, options: DeletionRouteOptions): void {
     },
     async (request) => {
       const { rows, totalCount } = await pageOfDeletions(store.read, pageRequest(request));
-      return pageResponse(selectFields(request, rows.map(shown)), {
+      const problems = await problemsOf(rows);
+      const deletions = rows.map((row) => shown(row, problems.get(row.subject_id)));
+      return pageResponse(selectFields(request, deletions), {
         totalCount,
         cursorOf: (_, index) => encodeCursor(rows[index]?.id ?? ''),
       });
@@ -167,9 +173,20 @@ export function deletionRoutes(app: App, options: DeletionRouteOptions): void {
       const deletion = await findDeletion(store.read, id);
       if (deletion === undefined || (!isAdmin && deletion.requested_by !== userId))
         throw notFound('deletion', id);
-      return { data: selectFields(request, shown(deletion)) };
+      const problems = await problemsOf([deletion]);
+      return { data: selectFields(request, shown(deletion, problems.get(deletion.subject_id))) };
     },
   );
+
+  /** By subject. The second look at what was deleted is no part of its state. */
+  function problemsOf(rows: readonly DeletionTable[]): Promise<Map<string, string>> {
+    const underWay = rows.filter(({ state }) => state !== 'done');
+    return lastErrors(
+      store.read,
+      'delete_owner',
+      underWay.map(({ subject_id }) => subject_id),
+    );
+  }
 
   async function deleteOne(
     caller: Caller,
@@ -186,7 +203,7 @@ export function deletionRoutes(app: App, options: DeletionRouteOptions): void {
     });
     begun([user, ...workspaces], caller);
     for (const accountId of accountIds) options.onAccountChange(accountId);
-    return { ...shown(user), workspaces: workspaces.map(shown) };
+    return { ...shown(user), workspaces: workspaces.map((row) => shown(row)) };
   }
 
   function begun(deletions: readonly DeletionTable[], caller: Caller): void {
@@ -199,11 +216,12 @@ export function deletionRoutes(app: App, options: DeletionRouteOptions): void {
   }
 }
 
-function shown(row: DeletionTable): Static<typeof Deletion> {
+function shown(row: DeletionTable, problem: string | null = null): Static<typeof Deletion> {
   const { owner_ids: _owners, created_at_ms, ended_at_ms, removed_rows, ...fields } = row;
   return {
     ...fields,
     removed_rows: Number(removed_rows),
+    problem,
     created_at: epochSeconds(created_at_ms),
     ended_at: ended_at_ms === null ? null : epochSeconds(ended_at_ms),
   };
