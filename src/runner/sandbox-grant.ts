@@ -38,10 +38,10 @@ export interface Confinement {
  *
  * - Files, at the kernel level: Node and the shared libraries that it needs, the one program, granted packages, `/proc` of its own processes, and
  *   `/tmp` in memory (`bubblewrap-command.ts`). At the seat belt: no file of the machine, but granted packages where they have `addons`
- *   (`node-command.ts`).
+ *   (`node-command.ts`). At the level `off`: what the service can.
  * - Environment: the process starts with `TZ` alone (`launcher.ts`). The code of a source also finds `PD_COMPONENT`, a step the variables of
  *   its workflow and the IDs of workflow and run (`sandbox/deployment-environment.ts`).
- * - Network: the relay alone (`egress/egress-relay.ts`).
+ * - Network: the relay alone (`egress/egress-relay.ts`), which leads to addresses that `egress/address-policy.ts` allows.
  * - Data: what comes with a call (`CallRequest` in `runner.ts`: the event, props, credentials of the accounts in props), and by host calls the data
  *   stores and files of its own owner (`workflows/runs/run-host-calls.ts`).
  */

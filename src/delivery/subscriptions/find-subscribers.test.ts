@@ -1,15 +1,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { insertDeliveries } from '#delivery/delivery-store.ts';
+import { insertPayloads } from '#delivery/dispatch/payload-store.ts';
 import { WaitingDeliveries } from '#delivery/dispatch/waiting-deliveries.ts';
 import { emitEvents } from '#events/emit-event.ts';
+import { insertJobs, jobRow, leasedJob } from '#jobs/job-store.ts';
 import type { Store } from '#storage/store.ts';
 import { DeliveryFixture } from '../../../test/support/delivery-fixture.ts';
 import { HttpReceiver } from '../../../test/support/http-receiver.ts';
 import { readEvents } from '../../../test/support/stored-events.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
-import { fanOutBounds, makeDeliveries } from './find-subscribers.ts';
+import { fanOutBounds, makeDeliveries, payloadRow } from './find-subscribers.ts';
 import {
   findSubscribersQuery,
   nextPageOfSubscribers,
@@ -241,6 +243,41 @@ forEachStore((fixture) => {
     );
     const ends = [listeners[9], listeners[19], listeners[29], listeners[39]];
     assert.deepEqual(pages.slice(0, 6), [undefined, ends[0], ends[1], ends[1], ends[2], ends[3]]);
+  });
+
+  test('the job of an event with very many subscribers makes nothing when this node does not hold it', async () => {
+    const fanOut = { deliveriesPerEventMax: 4, deliveriesPerCommitMax: 4, pageRows: 2 };
+    const { store } = fixture;
+    await using delivery = new DeliveryFixture(store, { fanOut });
+    await delivery.emitter();
+    const listeners = Array.from({ length: 5 }, (_, n) => `dc_listener${n}`);
+    await subscribeMany(store, listeners, () => 'dc_1');
+    const nowMs = delivery.clock.now();
+    const ids = {
+      emitter_id: 'dc_1',
+      owner_id: 'o_1',
+      channel: '',
+      ms: nowMs,
+      seq: 0,
+      emit_id: 'e',
+      hops: 0,
+    };
+    const row = jobRow({
+      ...{ id: 'fan_e', kind: 'fan_out_event', ownerId: 'o_1', nowMs },
+      payload: { ...ids, after: { place: 0, listenerId: '' } },
+      // It waits in the store, and this node does not claim it meanwhile.
+      runAtMs: nowMs + 3_600_000,
+    });
+    await store.transaction(async (tx) => {
+      await insertPayloads(store, tx, [payloadRow({ ...ids, event: '1' }, nowMs, { fanning: true })]);
+      await insertJobs(tx, [row]);
+    });
+    const find = () => store.read.selectFrom('jobs').selectAll().where('id', '=', row.id).executeTakeFirst();
+    const before = await find();
+    assert.ok(before !== undefined);
+    await delivery.service.jobs.fan_out_event.run(leasedJob(before), new AbortController().signal);
+    assert.equal((await delivery.deliveries()).length, 0);
+    assert.deepEqual(await find(), before);
   });
 
   test('past the bound of what may wait for a listener, deliveries are blocked, with a record', async () => {
