@@ -109,8 +109,10 @@ export async function createServer(options: ServerOptions): Promise<App> {
     if (error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') await drainBody(request.raw);
     return sendError(error, request, reply, logger);
   });
-  app.addHook('onRequest', async ({ raw }) => {
-    if (isTrusted(raw.socket.remoteAddress ?? '')) dropUnreadableAddresses(raw.headers);
+  app.addHook('onRequest', ({ raw }, _reply, done) => {
+    if (raw.headers['x-forwarded-for'] !== undefined && isTrusted(raw.socket.remoteAddress ?? ''))
+      dropUnreadableAddresses(raw.headers);
+    done();
   });
   traceRequests(app, options.tracer ?? noTracer);
   addResponseHeaders(app);

@@ -72,7 +72,10 @@ export class RunEngine {
     this.#onReply = options.onReply;
     this.#callWaits = options.observers.callWaits;
     const turns: StepTurns = {
-      run: (live, at, wait) => this.#runStep(live, at, wait),
+      run: (live, at, wait) =>
+        at.strand.parent === undefined
+          ? this.#tryStep(live, at).then(stepEnd)
+          : this.#runInBranch(live, at, wait),
       failAttempt: (live, at) => inStrand(live, at.strand, () => this.#failAttempt(live, at)),
       expire: (live, at) => inStrand(live, at.strand, () => this.#expire(live, at)),
       fail: (live, position, error) => this.#records.fail(live, { position, error }),
@@ -99,14 +102,13 @@ export class RunEngine {
     return end.stop === 'branches' ? this.#waits.parkBranches(live) : end.stop;
   }
 
-  /** Implements `StepTurns.run`. */
-  async #runStep(
+  /** Implements `StepTurns.run` for branches, which wait here for a while before the run is parked. */
+  async #runInBranch(
     live: LiveRun,
     at: NextStep,
     wait: (StrandWait & { failures: number }) | undefined,
   ): Promise<StepEnd> {
     const { strand } = at;
-    if (strand.parent === undefined) return stepEnd(await this.#tryStep(live, at));
     let end: TryEnd;
     if (wait === undefined) end = await live.waits.during(() => this.#tryStep(live, at));
     else {

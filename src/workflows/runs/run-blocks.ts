@@ -92,24 +92,18 @@ export class SequenceRunner {
     for (const position of positionsIn(live.deployment.steps, range)) {
       const step = live.stepAt(position);
       if (step.disabled) continue;
-      const end = await this.#step(live, { strand, step, position }, isCaught);
+      const at = { strand, step, position };
+      const wait = strand.parent === undefined ? undefined : live.takeWaitAt(position, strand.iteration);
+      let end = await this.#try(live, at, { isCaught, wait });
+      while (end.kind === 'again') {
+        const next = await this.#steps.failAttempt(live, end.failed);
+        end = next.kind === 'stopped' ? next : await this.#try(live, at, { isCaught, wait: next.wait });
+      }
       if (end.kind !== 'done') return end;
       last = end.last;
       strand.finished({ namespace: step.namespace, exports: last });
     }
     return { kind: 'done', last };
-  }
-
-  async #step(live: LiveRun, at: StepPlace, isCaught: boolean): Promise<SequenceEnd> {
-    const { strand, position } = at;
-    let wait = strand.parent === undefined ? undefined : live.takeWaitAt(position, strand.iteration);
-    for (;;) {
-      const end = await this.#try(live, at, { isCaught, wait });
-      if (end.kind !== 'again') return end;
-      const next = await this.#steps.failAttempt(live, end.failed);
-      if (next.kind === 'stopped') return next;
-      wait = next.wait;
-    }
   }
 
   /** A step, or one attempt of a block. */

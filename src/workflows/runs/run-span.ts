@@ -22,13 +22,16 @@ interface StepOutcome {
 }
 
 /** Runs one try of a step in a span of its own, below that of the run. */
-export async function inStepSpan<R extends StepOutcome>(
+export function inStepSpan<R extends StepOutcome>(
   run: RunTable,
   at: StepTry,
   work: () => Promise<R>,
 ): Promise<R> {
   const span = startStepSpan(run, at);
-  if (span === undefined) return work();
+  return span === undefined ? work() : observed(span, work);
+}
+
+async function observed<R extends StepOutcome>(span: Span, work: () => Promise<R>): Promise<R> {
   try {
     const result = await inSpan(span, work);
     if (result.error !== undefined) span.fail(errorText(result.error));
