@@ -104,7 +104,7 @@ function readTable(text: string, file: string): ForwardTarget[] {
   if (lines.length === 0 || lines.length > targetsMax)
     throw usageError(`${file}: expected 1 to ${targetsMax} lines with an old and a new endpoint URL`);
   return lines.map(({ line, number }) => {
-    const [from = '', to = ''] = line.split(/\s*(?:,|->|→)\s*|\s+/);
+    const [from = '', to = ''] = line.split(/\s*(?:,|->|\u2192)\s*|\s+/);
     if (from === '' || !isHttpUrl(to))
       throw usageError(`${file}, line ${number}: expected an old and a new endpoint URL`);
     return { from, to };

@@ -25,7 +25,7 @@ export type Domain = Awaited<ReturnType<typeof assembleDomain>>;
 /** The nouns of the product, in the order in which they need each other. Nothing of it runs yet. */
 export async function assembleDomain(platform: Platform, parts: RunningParts) {
   const { store, resolver, clock } = platform;
-  const userData = assembleUserData(platform, parts);
+  const userData = await assembleUserData(platform, parts);
   const answers = assembleAnswers(platform);
   const deliveries = assembleDelivery(platform, parts);
   const connected = await assembleAccounts(platform, deliveries);

@@ -11,17 +11,17 @@ import { StoredFiles } from '#user-data/files/stored-files.ts';
 import { Variables } from '#user-data/variables/variables.ts';
 import type { Platform } from './assemble-platform.ts';
 
-export type UserData = ReturnType<typeof assembleUserData>;
+export type UserData = Awaited<ReturnType<typeof assembleUserData>>;
 
 /** What users keep: data stores, files and variables, and the calls by which their code gets at them. */
-export function assembleUserData(platform: Platform, parts: RunningParts) {
+export async function assembleUserData(platform: Platform, parts: RunningParts) {
   const { settings, store, clock, logger, vault, quotas, publicUrl } = platform;
   const dataStores = new DataStoreEntries({
     ...{ store, clock },
     bytesPerOwnerMax: settings.dataStoresMaxMb * 1024 * 1024,
   });
   const objectStorage = openObjectStorage(platform, parts);
-  const fileContents = openContents(settings, { store, clock, logger, storage: objectStorage });
+  const fileContents = await openContents(settings, { store, clock, logger, storage: objectStorage });
   const files = new StoredFiles({
     ...{ store, clock, contents: fileContents.contents },
     bytesPerOwnerMax: settings.filesMaxGb * 1024 ** 3,

@@ -4,6 +4,7 @@ import { logFormat, openLog } from '#lib/logger.ts';
 import { traceFields } from '#telemetry/span.ts';
 import { type RunningApp, startApp } from './app.ts';
 import { closeForeignDescriptors } from './close-foreign-descriptors.ts';
+import { releaseStartMemory } from './release-start-memory.ts';
 import { startSummary, welcome } from './start-words.ts';
 
 /** The process: settings, start, wait for a signal, orderly stop. Exit codes: 0 stopped, 1 could not start or stop. */
@@ -98,6 +99,8 @@ try {
       'service.started',
     );
   print(welcome(app, { hasApi: settings.roles.includes('api') }));
+  const keepStartMemory = releaseStartMemory(logger);
+  stopping.signal.addEventListener('abort', keepStartMemory);
 } catch (error) {
   if (error !== stopReason) {
     const expected = error instanceof SettingsError || (error instanceof Error && isStartError(error));

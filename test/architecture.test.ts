@@ -49,6 +49,7 @@ const topFiles = [
   'view-processes.ts',
   'background-jobs.ts',
   'close-foreign-descriptors.ts',
+  'release-start-memory.ts',
   'start-words.ts',
   'open-tracing.ts',
   'assemble-platform.ts',

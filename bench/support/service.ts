@@ -24,32 +24,34 @@ export interface Service {
 const readyTimeoutMs = 120_000;
 const stopTimeoutMs = 15_000;
 
-/** `settings` are environment variables on top of the few this sets; `apiKey` is the one of an earlier start on the same data. */
+/**
+ * `settings` are environment variables on top of the few this sets; `apiKey` is the one of an earlier start on the same data; `program`: the
+ * file to run, such as `lib/main.mjs` of a package.
+ */
 export async function startService(
   settings: Record<string, string> = {},
-  { apiKey = randomBytes(24).toString('base64url') }: { apiKey?: string } = {},
+  {
+    apiKey = randomBytes(24).toString('base64url'),
+    program = fileURLToPath(new URL('../../src/main.ts', import.meta.url)),
+  }: { apiKey?: string; program?: string } = {},
 ): Promise<Service> {
   const folder = await mkdtemp(join(tmpdir(), 'millrace-bench-'));
   const port = await freePort();
   const logFile = join(folder, 'service.log');
   const log = openSync(logFile, 'a');
   const started = performance.now();
-  const child = spawn(
-    process.execPath,
-    ['--disable-sigusr1', fileURLToPath(new URL('../../src/main.ts', import.meta.url))],
-    {
-      cwd: folder,
-      stdio: ['ignore', log, log],
-      env: {
-        PATH: process.env.PATH,
-        HOME: process.env.HOME,
-        MILLRACE_DATA: join(folder, 'data'),
-        MILLRACE_PORT: String(port),
-        MILLRACE_API_KEY: apiKey,
-        ...settings,
-      },
+  const child = spawn(process.execPath, ['--disable-sigusr1', program], {
+    cwd: folder,
+    stdio: ['ignore', log, log],
+    env: {
+      PATH: process.env.PATH,
+      HOME: process.env.HOME,
+      MILLRACE_DATA: join(folder, 'data'),
+      MILLRACE_PORT: String(port),
+      MILLRACE_API_KEY: apiKey,
+      ...settings,
     },
-  );
+  });
   let hasEnded = false;
   const ended = once(child, 'exit').then(() => {
     hasEnded = true;

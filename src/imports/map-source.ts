@@ -153,7 +153,7 @@ function addressOf(props: Record<string, unknown>): string {
 
 /** What an API shows in place of a secret. */
 function isMasked(value: unknown): boolean {
-  return typeof value === 'string' && /^(?:•{3,}|\*{3,}|\[?(?:hidden|redacted)\]?)$/i.test(value);
+  return typeof value === 'string' && /^(?:\u2022{3,}|\*{3,}|\[?(?:hidden|redacted)\]?)$/i.test(value);
 }
 
 function propName(name: string): string {

@@ -3,7 +3,6 @@ import type { Settings } from '#config/settings.ts';
 import type { Logger } from '#lib/logger.ts';
 import { MailAcceptor } from './mail-acceptor.ts';
 import { MailParser } from './mail-parser.ts';
-import { MailServer } from './smtp-server.ts';
 
 /**
  * The mail server as the settings want it, listening. `close` gives mails that are under way a few seconds, and answers
@@ -23,6 +22,8 @@ export async function startMailServer(options: {
           cert: await readFile(settings.smtpTlsCert, 'utf8'),
         };
   const parser = new MailParser();
+  // Most instances receive no mail, and would keep the library in memory.
+  const { MailServer } = await import('./smtp-server.ts');
   const server = new MailServer({
     acceptor: new MailAcceptor({ ...acceptorOptions, parser }),
     logger,

@@ -117,7 +117,7 @@ function beginningsOf(patterns: readonly string[]): Beginnings {
 }
 
 /** What follows the place where a text was cut: an ellipsis, or a hash in long ids. The quote that was opened may be closed first. */
-const cutMark = /(?:\\{0,8}["'`])?(?:…|\.\.\.|#[0-9a-f]{64})/y;
+const cutMark = /(?:\\{0,8}["'`])?(?:\u2026|\.\.\.|#[0-9a-f]{64})/y;
 /** Characters compared per character of the text; more are needed only where a long secret repeats itself. */
 const comparedPerCharacter = 16;
 
@@ -126,7 +126,7 @@ const comparedPerCharacter = 16;
  * beginning is looked for.
  */
 function withoutCutSecrets(text: string, beginnings: () => Beginnings): string {
-  if (!/…|\.\.\.|#/.test(text)) return text;
+  if (!/\u2026|\.\.\.|#/.test(text)) return text;
   const { matcher, patterns } = beginnings();
   let budget = comparedPerCharacter * text.length;
   let out = '';

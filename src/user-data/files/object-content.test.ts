@@ -266,7 +266,12 @@ describe('content in a bucket', () => {
       const { clock } = node;
       const settings = { files: 'store', filesBucket: '', filesPrefix: '' } as const;
       const open = async () => {
-        const opened = openContents(settings, { store, clock, logger: silentLogger, storage: undefined });
+        const opened = await openContents(settings, {
+          store,
+          clock,
+          logger: silentLogger,
+          storage: undefined,
+        });
         await opened.unnamedBucket?.start();
         return opened;
       };

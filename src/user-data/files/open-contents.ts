@@ -6,7 +6,6 @@ import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
 import { BucketKeeper } from './bucket-keeper.ts';
 import { BucketSweeper } from './bucket-sweeper.ts';
-import { FileBucket } from './file-bucket.ts';
 import { hasContentIn } from './file-bucket-store.ts';
 import { FileContents, RowContent } from './file-content.ts';
 import { ObjectContent } from './object-content.ts';
@@ -23,10 +22,10 @@ export interface OpenedContents {
 }
 
 /** The places of content that the settings name. Nothing is asked of a bucket yet. */
-export function openContents(
+export async function openContents(
   settings: Pick<Settings, 'files' | 'filesBucket' | 'filesPrefix'>,
   parts: { store: Store; clock: Clock; logger: Logger; storage: ObjectStorage | undefined },
-): OpenedContents {
+): Promise<OpenedContents> {
   const { store, storage } = parts;
   const rows = new RowContent(store);
   const { filesBucket: name, filesPrefix: prefix } = settings;
@@ -43,6 +42,8 @@ export function openContents(
         );
       },
     };
+  // Most instances have no bucket, and would keep its library in memory.
+  const { FileBucket } = await import('./file-bucket.ts');
   const bucket = new FileBucket({ storage, bucket: name, prefix });
   const keeper = new BucketKeeper({ ...parts, bucket });
   const objects = new ObjectContent({ store, bucket, keeper });

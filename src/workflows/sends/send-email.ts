@@ -1,5 +1,4 @@
 import { getCACertificates } from 'node:tls';
-import { createTransport } from 'nodemailer';
 import { toError } from '#lib/errors.ts';
 import type { RunSendTable } from '#storage/tables/workflow-tables.ts';
 import { optionalText, SendError, type SendOutcome, sendArgument } from './run-send.ts';
@@ -28,16 +27,41 @@ export interface Mail {
   workflowId?: string;
 }
 
-/** `url`: smtp://user:password@host:port, or smtps://…; `proxy`: http://user:password@host:port, which is asked for the host. */
-export function createMailServer(options: {
+export interface MailServerOptions {
+  /** smtp://user:password@host:port, or smtps://… */
   url: string;
   from: string;
   extraCa?: string;
+  /** http://user:password@host:port, which is asked for the host. */
   proxy?: string;
-}): MailServer {
+}
+
+export function createMailServer(options: MailServerOptions): MailServer {
+  let opened: ReturnType<typeof openTransport> | undefined;
+  return {
+    async send({ workflowId, ...mail }) {
+      opened ??= openTransport(options);
+      const transport = await opened;
+      const sent = await transport.sendMail({
+        ...mail,
+        from: options.from,
+        headers: {
+          ...(workflowId === undefined ? {} : { 'x-millrace-workflow': workflowId }),
+          'auto-submitted': 'auto-generated',
+        },
+      });
+      return String(sent.messageId);
+    },
+    close: () => void opened?.then((transport) => transport.close()),
+  };
+}
+
+/** The library is read with the first mail: an instance that sends none would keep it in memory. */
+async function openTransport(options: MailServerOptions) {
+  const { createTransport } = await import('nodemailer');
   const url = new URL(options.url);
   const isSecure = url.protocol === 'smtps:';
-  const transport = createTransport({
+  return createTransport({
     pool: true,
     maxConnections: connectionsMax,
     host: url.hostname.replace(/^\[|\]$/g, ''),
@@ -57,20 +81,6 @@ export function createMailServer(options: {
     disableFileAccess: true,
     disableUrlAccess: true,
   });
-  return {
-    async send({ workflowId, ...mail }) {
-      const sent = await transport.sendMail({
-        ...mail,
-        from: options.from,
-        headers: {
-          ...(workflowId === undefined ? {} : { 'x-millrace-workflow': workflowId }),
-          'auto-submitted': 'auto-generated',
-        },
-      });
-      return String(sent.messageId);
-    },
-    close: () => transport.close(),
-  };
 }
 
 /**
