@@ -372,7 +372,20 @@ export function sendError(
     // What requests of users bring about by their number is no fault of the service.
     if (thrown instanceof UnavailableError && busyCodes.has(thrown.code))
       logger.warn({ ...about, code: thrown.code, error: thrown.message }, 'http.request-refused');
+    // Its message says what is away. A stack for each request would bury the rest of the log while that lasts.
+    else if (thrown instanceof UnavailableError)
+      logger.error({ ...about, code: thrown.code, error: thrown.message }, 'http.request-failed');
     else logger.error({ ...about, err: toError(thrown) }, 'http.request-failed');
   }
-  return reply.code(status).headers(headers).type('application/json; charset=utf-8').send(body);
+  return reply
+    .code(status)
+    .headers(headers)
+    .type('application/json; charset=utf-8')
+    .send(request.caller === null ? forStrangers(body) : body);
+}
+
+/** The reason names the bucket, its host and its port, which are nothing for a caller without a key, such as one who has the URL of a file. */
+function forStrangers(body: ErrorAnswer['body']): ErrorAnswer['body'] {
+  if (body.code !== 'files_unavailable') return body;
+  return { ...body, error: 'the content of files cannot be read or stored; the log of the service says why' };
 }
