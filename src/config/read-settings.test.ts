@@ -92,6 +92,10 @@ describe('mail server and object storage', () => {
       assert.match(problemsOf({ [given]: value }), new RegExp(`${missing}: needed with ${given}`));
     }
     assert.match(problemsOf({ ...mail, MILLRACE_SMTP_URL: 'http://x' }), /MILLRACE_SMTP_URL: expected a URL/);
+    assert.match(problemsOf({ ...mail, MILLRACE_SMTP_URL: 'smtp://' }), /MILLRACE_SMTP_URL: expected a host/);
+    const unescaped = problemsOf({ ...mail, MILLRACE_SMTP_URL: 'smtp://me:50%off@mail.example' });
+    assert.match(unescaped, /MILLRACE_SMTP_URL: .* a percent sign is written %25/);
+    assert.doesNotMatch(unescaped, /50%off/);
     assert.match(problemsOf({ MILLRACE_S3_ENDPOINT: 's3://x' }), /MILLRACE_S3_ENDPOINT: expected a URL/);
   });
 

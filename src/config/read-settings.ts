@@ -157,6 +157,20 @@ function checkTogether(values: Record<string, unknown>, problems: string[]): voi
       problems.push(`${env}: expected a URL that starts with ${protocols.map((p) => `${p}//`).join(' or ')}`);
     }
   }
+  checkMailServer(values, problems);
+}
+
+/** What is wrong here would only be seen when the first mail is sent. The text may have a password in it. */
+function checkMailServer({ smtpUrl }: Record<string, unknown>, problems: string[]): void {
+  const url = typeof smtpUrl === 'string' ? URL.parse(smtpUrl) : null;
+  if (url === null || !/^smtps?:$/.test(url.protocol)) return;
+  if (url.hostname === '')
+    problems.push('MILLRACE_SMTP_URL: expected a host, as in smtp://mail.example.com:587');
+  try {
+    decodeURIComponent(url.username + url.password);
+  } catch {
+    problems.push('MILLRACE_SMTP_URL: in user and password a percent sign is written %25');
+  }
 }
 
 function checkProxy(values: Record<string, unknown>, problems: string[]): void {
