@@ -13,7 +13,7 @@ const windowsMax = 60;
 /**
  * Gives the memory that only the start needed back to the system, once, in the first five seconds in which the service does nothing. V8 has
  * grown its heap while modules were read, and an idle process allocates so little that no collection comes to shrink it: 20 MB
- * of the installed package and 50 MB of a clone stay for hours. The event loop stands still meanwhile, 60 to 120 ms.
+ * of the installed package and 50 MB of a clone stay for hours. The event loop stands still meanwhile, 100 to 120 ms in a clone.
  * @returns ends the watch
  */
 export function releaseStartMemory(
