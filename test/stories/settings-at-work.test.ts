@@ -443,6 +443,9 @@ test('MILLRACE_TRUSTED_PROXIES: what a trusted proxy says is the address of the 
     const asked = await askHost(service, 'localhost', { ...forwarded, 'x-forwarded-host': host });
     // The last address that is not a trusted proxy itself.
     assert.deepEqual(asked, { status: 200, ip: '203.0.113.9', url: `${host}/ping` });
+    // A proxy that adds the port.
+    const ported = { 'x-forwarded-for': 'unknown, 203.0.113.9:4711', 'x-forwarded-host': host };
+    assert.equal((await askHost(service, 'localhost', ported)).ip, '203.0.113.9');
   });
 });
 

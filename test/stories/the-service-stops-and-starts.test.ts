@@ -276,6 +276,21 @@ describe('a start', () => {
     }
   });
 
+  test('gives the memory back that only the start needed, once nothing is to do', async () => {
+    await using folder = await createTempFolder();
+    const service = await Millrace.start({
+      dataFolder: join(folder.path, 'data'),
+      environment: { MILLRACE_LOG_LEVEL: 'debug' },
+    });
+    try {
+      const released = /"heapMb":\{"before":(\d+),"after":(\d+)\},"msg":"service\.start-memory-released"/;
+      const said = await waitFor(() => released.exec(service.output), { timeoutMs: 120_000 });
+      assert.ok(Number(said[2]) < Number(said[1]), said[0]);
+    } finally {
+      await service.stop();
+    }
+  });
+
   test('on a port that is taken ends with a message that says so', async () => {
     const taken = createServer().listen(0, '127.0.0.1');
     await once(taken, 'listening');

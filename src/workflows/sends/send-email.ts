@@ -52,7 +52,12 @@ export function createMailServer(options: MailServerOptions): MailServer {
       });
       return String(sent.messageId);
     },
-    close: () => void opened?.then((transport) => transport.close()),
+    // Where it could not be opened, each mail has said why.
+    close: () =>
+      void opened?.then(
+        (transport) => transport.close(),
+        () => {},
+      ),
   };
 }
 
