@@ -49,8 +49,8 @@ function assembleScheduler(
     targets: {
       dc: new SourceTicks({
         store,
+        pool,
         hold: holdTicks,
-        onJobs: () => pool.poke(),
         onHeld: queueChanges.tell,
       }),
       p: new WorkflowTicks({ store, runs: workflowRuns.starter }),

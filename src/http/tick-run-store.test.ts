@@ -7,6 +7,7 @@ import { fireDueTimers } from '#schedule/fire-due-timers.ts';
 import { SourceTicks } from '#schedule/source-ticks.ts';
 import { insertTimers, readTicks } from '#schedule/timer-store.ts';
 import { settleInvocations } from '#sources/settle-invocation.ts';
+import { noPlaces } from '../../test/support/no-places.ts';
 import { noSubscribers } from '../../test/support/no-subscribers.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { TestClock } from '../../test/support/test-clock.ts';
@@ -36,9 +37,9 @@ describe('the run of a tick', () => {
       const targets = {
         dc: new SourceTicks({
           store,
+          pool: noPlaces(),
           hold: async (_, jobs) => [...jobs],
           onHeld: () => {},
-          onJobs: () => {},
         }),
         p: noWorkflows,
       };

@@ -1,7 +1,7 @@
 import { type KeyedItem, keyRow, writeOnce } from '#idempotency/idempotency-key-store.ts';
 import type { RequestKey } from '#idempotency/request-key.ts';
 import type { JobPayloads } from '#jobs/job-kinds.ts';
-import { insertNewJobs, isQueued, jobRow, type LeasedJob, type NewJob } from '#jobs/job-store.ts';
+import { insertNewJobs, isQueued, jobRow, type LeasedJob, leasedHere, type NewJob } from '#jobs/job-store.ts';
 import { throughOthersMs } from '#jobs/lanes-through-others.ts';
 import { UnpersistedJob } from '#jobs/unpersisted-job.ts';
 import type { WorkerPool } from '#jobs/worker-pool.ts';
@@ -261,15 +261,15 @@ export class RequestAcceptor {
     if (key !== undefined) {
       // The job starts when its key is on disk, because only then is it known to be the first with that key.
       if (!(await writes.submit(this.#writeOnce, { item: invocation, key }))) return false;
-      this.#pool.run({ ...leased(job, bytes), ...options });
+      this.#pool.run({ ...leasedHere(job, bytes), ...options });
     } else if (writes.healthy) {
       const unpersisted = new UnpersistedJob(() => writes.place(this.#write, invocation));
-      this.#pool.run({ ...leased(job, bytes), ...options, unpersisted });
+      this.#pool.run({ ...leasedHere(job, bytes), ...options, unpersisted });
       await unpersisted.onDisk;
     } else {
       // The store is failing: the job starts only if its write succeeds.
       await writes.submit(this.#write, invocation);
-      this.#pool.run({ ...leased(job, bytes), ...options });
+      this.#pool.run({ ...leasedHere(job, bytes), ...options });
     }
     return true;
   }
@@ -291,19 +291,6 @@ function tooMany(limit: number, nowMs: number): CallerError {
     'too many requests are waiting for this source; try again in a few seconds',
     { limit, retry_after: tryAgainSeconds, reset_at: Math.ceil(nowMs / 1000) + tryAgainSeconds },
   );
-}
-
-function leased(job: NewJob<'run_source'>, bytes: number): LeasedJob {
-  return {
-    id: job.id,
-    kind: job.kind,
-    ownerId: job.ownerId,
-    lane: job.lane ?? null,
-    attempts: 1,
-    payload: job.payload,
-    bytes,
-    createdAtMs: job.nowMs,
-  };
 }
 
 /**

@@ -4,6 +4,7 @@ import {
   insertNewJobs,
   jobRow,
   type LeasedJob,
+  leasedHere,
   type NewJob,
   requeueJob,
   settleJobs,
@@ -182,7 +183,7 @@ export class AppEvents implements JobHandler {
     });
     if (!isStored) return;
     this.#start(runs);
-    if (rest !== undefined && isHere) this.#pool.run(leased(rest, event.length));
+    if (rest !== undefined && isHere) this.#pool.run(leasedHere(rest, event.length));
     else if (rest !== undefined || busy.length > 0) this.#pool.poke();
   }
 
@@ -249,7 +250,7 @@ export class AppEvents implements JobHandler {
     const pool = this.#pool;
     for (const { job, isHere } of runs) {
       if (job.payload.flow !== undefined) this.#onHeld(job.payload.source_id);
-      else if (isHere) pool.run(leased(job, job.payload.event?.length ?? 0));
+      else if (isHere) pool.run(leasedHere(job, job.payload.event?.length ?? 0));
       else pool.leftInStore(job.payload.source_id, job.ownerId);
     }
   }
@@ -285,10 +286,6 @@ function rowOf(
   node: string,
 ): JobTable {
   return isHere ? jobRow(job, node) : jobRow(job);
-}
-
-function leased(job: NewJob<'run_source'> | NewJob<'fan_out_apphook'>, bytes: number): LeasedJob {
-  return { ...job, lane: job.lane ?? null, attempts: 1, bytes, createdAtMs: job.nowMs };
 }
 
 /** Inserts the rows of many events together. */

@@ -59,6 +59,20 @@ export function jobRow(job: NewJob, leaseNode?: string): JobTable {
   };
 }
 
+/** A job whose row this node inserts as leased to itself. `bytes`: the approximate size of its payload. */
+export function leasedHere(job: NewJob, bytes: number): LeasedJob {
+  return {
+    id: job.id,
+    kind: job.kind,
+    ownerId: job.ownerId,
+    lane: job.lane ?? null,
+    attempts: 1,
+    payload: job.payload,
+    bytes,
+    createdAtMs: job.nowMs,
+  };
+}
+
 /** Rows in one statement: far below the parameter limits of both dialects (32,766 and 65,535). */
 export const rowsPerStatement = 500;
 

@@ -92,6 +92,11 @@ export class PoolPlaces implements OwnerPlaces {
     return this.#jobs < runningMax && this.#bytes < runningBytesMax;
   }
 
+  /** Places that any owner may have. */
+  get left(): number {
+    return this.areFree ? runningMax - this.#jobs : 0;
+  }
+
   /** `othersWait`: jobs wait in the store for places. */
   areFreeIn(lane: string, ownerId: string, othersWait = false): boolean {
     const inLane = this.#perLane.get(lane) ?? 0;

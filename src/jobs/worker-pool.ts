@@ -167,6 +167,11 @@ export class WorkerPool {
     );
   }
 
+  /** For how many jobs at once `hasRoom` counts: it does not see those that were told to come and are not here yet. */
+  get placesLeft(): number {
+    return this.#places.left;
+  }
+
   /** True when a job of this lane may run here as soon as it is accepted, before any that wait in the store. */
   hasTurn(lane: string): boolean {
     return this.lanes.owns(lane) && !this.#throughOthers.has(lane);

@@ -1,16 +1,18 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import type { LeasedJob } from '#jobs/job-store.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
 import { databaseTime, processTime, readTimeMs, storeTime } from '#storage/store-time.ts';
 import type { TimerTable } from '#storage/tables/source-tables.ts';
+import { noPlaces } from '../../test/support/no-places.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { TestClock } from '../../test/support/test-clock.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { fireDueTimers, type TimerOptions } from './fire-due-timers.ts';
 import { restartTimers } from './restart-timers.ts';
 import { Scheduler } from './scheduler.ts';
-import { SourceTicks } from './source-ticks.ts';
+import { SourceTicks, type TickPool } from './source-ticks.ts';
 import type { TickTarget } from './tick-target.ts';
 import { timerEvent } from './timer-event.ts';
 import { cronTimersOfFuture, insertTimers, lockDueTimers, readTicks, type TickPlace } from './timer-store.ts';
@@ -28,7 +30,12 @@ function partsOf(store: Store, options: Partial<TimerOptions> & { onJobs?: () =>
   return {
     store,
     targets: {
-      dc: new SourceTicks({ store, hold: async (_, jobs) => [...jobs], onHeld: () => {}, onJobs }),
+      dc: new SourceTicks({
+        store,
+        pool: noPlaces(onJobs),
+        hold: async (_, jobs) => [...jobs],
+        onHeld: () => {},
+      }),
       p: noWorkflows,
     },
     mayRun: () => true,
@@ -187,6 +194,67 @@ describe('timers', () => {
       assert.ok(performance.now() - begun < 30_000);
       assert.equal((await queued(store)).length, 1000);
       assert.equal(new Set((await queued(store)).map(({ lane }) => lane)).size, 1000);
+    });
+
+    test('ticks begin here without a claim, once they are on disk, as far as there are places', async () => {
+      const { store } = fixture;
+      await addTimers(store, ['dc_1', 'dc_2', 'dc_3', 'dc_4']);
+      const begun: LeasedJob[] = [];
+      let pokes = 0;
+      const pool: TickPool = {
+        node: 'n_here',
+        lanes: { hasOthers: false },
+        placesLeft: 2,
+        // Older work of this lane waits in the store.
+        hasRoom: (lane) => lane !== 'dc_2',
+        run: (job) => begun.push(job),
+        poke: () => {
+          pokes += 1;
+        },
+      };
+      const states = async () =>
+        (await store.read.selectFrom('jobs').select(['lane', 'state', 'lease_node', 'attempts']).execute())
+          .map(({ lane, state, lease_node, attempts }) => `${lane} ${state} ${lease_node} ${attempts}`)
+          .sort();
+      const ofSources = (through: TickPool) => ({
+        ...partsOf(store),
+        targets: {
+          dc: new SourceTicks({ store, pool: through, hold: async (_, jobs) => [...jobs], onHeld: () => {} }),
+          p: noWorkflows,
+        },
+      });
+      // What comes after the sources makes the transaction fail.
+      await addTimers(store, ['p_1']);
+      await assert.rejects(fireDueTimers(ofSources(pool), start), /came to the workflows/);
+      assert.equal(begun.length, 0);
+      assert.deepEqual(await states(), []);
+      await store.transaction((tx) => tx.deleteFrom('timers').where('subject_id', '=', 'p_1').execute());
+      assert.deepEqual(await fireDueTimers(ofSources(pool), start), { timers: 4, fired: 4 });
+      const here = begun.map(({ lane }) => lane);
+      assert.equal(here.length, 2);
+      assert.ok(!here.includes('dc_2'));
+      assert.equal(pokes, 1);
+      assert.deepEqual(
+        await states(),
+        ['dc_1', 'dc_2', 'dc_3', 'dc_4'].map((lane) =>
+          here.includes(lane) ? `${lane} running n_here 1` : `${lane} queued null 0`,
+        ),
+      );
+      const [first] = begun;
+      assert.equal(first?.id, `tick_${first?.lane}:timer`);
+      assert.equal(first?.attempts, 1);
+      assert.match(JSON.stringify(first?.payload), /"trigger":"timer"/);
+      // The tick before has not ended: this one begins nowhere.
+      assert.deepEqual(await fireDueTimers(ofSources({ ...pool, placesLeft: 9 }), start + minute), {
+        timers: 4,
+        fired: 0,
+      });
+      assert.equal(begun.length, 2);
+      // Where there are other nodes, the node that has the turn of the lane takes it from the store.
+      await runAll(store);
+      await fireDueTimers(ofSources({ ...pool, lanes: { hasOthers: true } }), start + 2 * minute);
+      assert.equal(begun.length, 2);
+      assert.equal((await states()).filter((line) => line.includes('queued')).length, 4);
     });
 
     test('a scheduler that is paused fires nothing, and what is late when it continues', async () => {

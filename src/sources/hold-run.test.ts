@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SourceTicks, tickJobId } from '#schedule/source-ticks.ts';
 import type { DueTick } from '#schedule/tick-target.ts';
+import { noPlaces } from '../../test/support/no-places.ts';
 import { sourceRow } from '../../test/support/source-row.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { holdTicks } from './hold-run.ts';
@@ -32,7 +33,7 @@ forEachStore((stores) => {
     });
     const heldOf: string[] = [];
     const ticks = new SourceTicks({
-      ...{ store, hold: holdTicks, onJobs: () => {} },
+      ...{ store, pool: noPlaces(), hold: holdTicks },
       onHeld: (sourceId) => heldOf.push(sourceId),
     });
     const fire = () =>

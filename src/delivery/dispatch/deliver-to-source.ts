@@ -1,5 +1,5 @@
 import type { HeldDelivery } from '#delivery/delivery.ts';
-import { jobRow, type LeasedJob, type NewJob } from '#jobs/job-store.ts';
+import { jobRow, leasedHere, type NewJob } from '#jobs/job-store.ts';
 import type { WorkerPool } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
@@ -55,17 +55,7 @@ export async function deliverToSource(
     return { kind: 'delivered', attempt, handover: { job: held, stored: () => onHeld(sourceId) } };
   }
   if (pool.hasRoom(lane, source.owner_id)) {
-    const leased: LeasedJob = {
-      id: job.id,
-      kind: job.kind,
-      ownerId: job.ownerId,
-      lane,
-      attempts: 1,
-      payload: job.payload,
-      bytes: delivery.body.length,
-      createdAtMs: nowMs,
-    };
-    const stored = () => pool.run(leased);
+    const stored = () => pool.run(leasedHere(job, delivery.body.length));
     return { kind: 'delivered', attempt, handover: { job: jobRow(job, pool.node), stored } };
   }
   if (!(await waiting.admit(sourceId, delivery.body.length)))

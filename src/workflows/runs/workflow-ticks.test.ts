@@ -8,6 +8,7 @@ import { deleteTimersOf, insertTimers, readTicks } from '#schedule/timer-store.t
 import type { Store } from '#storage/store.ts';
 import type { TriggerTable, WorkflowState } from '#storage/tables/workflow-tables.ts';
 import { timerOfTrigger } from '#workflows/definitions/trigger-definition.ts';
+import { noPlaces } from '../../../test/support/no-places.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
 import type { RunPreparer } from './insert-prepared.ts';
 import { newRunRow } from './new-run.ts';
@@ -90,9 +91,9 @@ describe('timer triggers', () => {
       targets: {
         dc: new SourceTicks({
           store: fixture.store,
+          pool: noPlaces(),
           hold: async (_, jobs) => [...jobs],
           onHeld: () => {},
-          onJobs: () => {},
         }),
         p: new WorkflowTicks({ store: fixture.store, runs }),
       },
@@ -145,9 +146,9 @@ describe('timer triggers', () => {
         targets: {
           dc: new SourceTicks({
             store: fixture.store,
+            pool: noPlaces(),
             hold: async (_, jobs) => [...jobs],
             onHeld: () => {},
-            onJobs: () => {},
           }),
           p: {
             fire: async (tx, ticks, nowMs) => {
