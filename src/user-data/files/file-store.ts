@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { RemoveOfOwner } from '#identity/retention-pruner.ts';
 import { isNotHeld } from '#identity/retention-store.ts';
+import { must } from '#lib/assert.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { FileChunkTable, FileTable } from '#storage/tables/file-tables.ts';
 
@@ -148,10 +149,14 @@ export function readChunk(
     .executeTakeFirst();
 }
 
-/** What an owner's files take, with those that are on their way in or out; `unfinished` counts these. */
+/**
+ * What an owner's files take, with those that are on their way in or out; `unfinished` counts these. With `upTo`, an upload: without
+ * those that began after it.
+ */
 export async function usageOfOwner(
   db: Db,
   ownerId: string,
+  upTo?: { id: string; createdAtMs: number },
 ): Promise<{ bytes: number; files: number; unfinished: number }> {
   const row = await db
     .selectFrom('files')
@@ -161,6 +166,16 @@ export async function usageOfOwner(
       eb.fn.coalesce(eb.fn.sum<number>('complete'), sql<number>`0`).as('finished'),
     ])
     .where('owner_id', '=', ownerId)
+    .$if(upTo !== undefined, (query) =>
+      query.where((eb) => {
+        const { id, createdAtMs } = must(upTo, 'only then');
+        const began = eb.or([
+          eb('created_at_ms', '<', createdAtMs),
+          eb.and([eb('created_at_ms', '=', createdAtMs), eb('id', '<=', id)]),
+        ]);
+        return eb.or([eb('complete', '=', 1), began]);
+      }),
+    )
     .executeTakeFirstOrThrow();
   const files = Number(row.files);
   return { bytes: Number(row.bytes), files, unfinished: files - Number(row.finished) };

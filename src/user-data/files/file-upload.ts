@@ -86,7 +86,7 @@ export class FileUpload {
 
   finish(): Promise<FileRow> {
     return this.#inTurn(async () => {
-      await this.#checkRoom();
+      await this.#checkRoom({ id: this.id, createdAtMs: this.#createdAtMs });
       // In memory of its own: a view would take its whole buffer along to the store.
       const last = Buffer.allocUnsafeSlow(this.#chunkFilled);
       this.#chunk.copy(last, 0, 0, this.#chunkFilled);
@@ -199,12 +199,13 @@ export class FileUpload {
     }
   }
 
-  async #checkRoom(): Promise<void> {
+  async #checkRoom(ending?: { id: string; createdAtMs: number }): Promise<void> {
     const { store, bytesPerOwnerMax } = this.#options;
     await requireRoom(store.read, {
       ownerId: this.target.ownerId,
       bytes: this.#chunkFilled,
       bytesMax: bytesPerOwnerMax,
+      ...(ending === undefined ? {} : { ending }),
     });
     this.#checkedAtBytes = this.#storedBytes;
   }

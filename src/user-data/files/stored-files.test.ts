@@ -159,6 +159,28 @@ describe('stored files', () => {
       await files.put(target('b'), [Buffer.alloc(1.5 * mb)]);
     });
 
+    test('that are too much together: those that began first are kept', async () => {
+      const { files, clock } = partsOf(fixture, 3 * mb);
+      const uploads = [];
+      for (const path of ['a', 'b', 'c']) {
+        const upload = await files.begin(target(path));
+        uploads.push(upload);
+        clock.step(1);
+      }
+      const [a, b, c] = uploads;
+      assert.ok(a !== undefined && b !== undefined && c !== undefined);
+      for (const upload of [c, b, a]) await upload.append(Buffer.alloc(1.25 * mb));
+      await assert.rejects(c.finish(), { code: 'files_full' });
+      await b.finish();
+      await a.finish();
+      assert.deepEqual(
+        (await files.list({ ownerId: 'o_1', folder: 'files', prefix: '', after: '', limit: 10 })).map(
+          ({ path }) => path,
+        ),
+        ['a', 'b'],
+      );
+    });
+
     test('have a bound also when they are empty', async () => {
       const { files } = partsOf(fixture, 20 * 1024);
       await assert.rejects(
