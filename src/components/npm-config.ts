@@ -1,6 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { canonicalHost } from '#lib/canonical-host.ts';
 import type { NpmConfig } from './builder/build-messages.ts';
 import { defaultRegistry } from './builder/default-registry.ts';
 
@@ -59,14 +60,20 @@ export async function readNpmConfig(
 /** The machine itself, which no proxy is asked for. */
 const ownHosts = ['localhost', '127.0.0.1', '::1'];
 
-/** npm with the proxy of the service in the place of its own. It asks that for names, and knows no CIDRs. */
+/** npm with the proxy of the service in the place of its own. It asks that for names, and knows no CIDRs. It compares names in ASCII. */
 export function npmThroughProxy(
   npm: NpmConfig,
   { egressProxy, egressProxyExcept }: { egressProxy: string; egressProxyExcept: readonly string[] },
 ): NpmConfig {
   if (egressProxy === '') return npm;
-  const noProxy = [...ownHosts, ...egressProxyExcept].join(',');
+  const noProxy = [...ownHosts, ...egressProxyExcept.map(nameOrEnding)].join(',');
   return { ...npm, proxy: egressProxy, httpsProxy: egressProxy, noProxy };
+}
+
+/** In the spelling of a URL, whose host npm compares with the entries. */
+function nameOrEnding(entry: string): string {
+  const [, dot = '', name = ''] = /^(\.?)(.*)$/.exec(entry) ?? [];
+  return `${dot}${canonicalHost(name) ?? name}`;
 }
 
 /** npm as it is configured, or by its defaults, with another registry where one is named. */

@@ -64,6 +64,13 @@ describe('MILLRACE_TRUSTED_PROXIES', () => {
       );
   });
 
+  test('an address with the prefix of a network is refused', () => {
+    assert.match(
+      problemsOf({ MILLRACE_TRUSTED_PROXIES: '127.0.0.1,172.18.0.5/16' }),
+      /MILLRACE_TRUSTED_PROXIES: "172\.18\.0\.5\/16" is an address in 172\.18\.0\.0\/16; write .* or 172\.18\.0\.5 for/,
+    );
+  });
+
   test('does not trust all proxies, and says what to write instead', () => {
     for (const proxy of ['0.0.0.0/0', '::/0', '10.0.0.0/00'])
       assert.match(
@@ -141,12 +148,22 @@ test('what would stand in each request to object storage is checked at the start
   for (const endpoint of [
     'https://u:hush@s3.example',
     'https://s3.example/?hush',
+    'https://s3.example?',
+    'https://s3.example/#',
     'https://s3.example/#hush',
   ]) {
     const problems = problemsOf({ MILLRACE_S3_ENDPOINT: endpoint });
     assert.match(problems, /MILLRACE_S3_ENDPOINT: expected a URL without user/);
     assert.doesNotMatch(problems, /hush/);
   }
+});
+
+test('URLs that requests are made of have no spaces at their ends', () => {
+  for (const name of ['MILLRACE_PUBLIC_URL', 'MILLRACE_NPM_REGISTRY', 'MILLRACE_S3_ENDPOINT'])
+    assert.match(
+      problemsOf({ [name]: 'https://x.example ' }),
+      new RegExp(`${name}: expected a URL without spaces`),
+    );
 });
 
 describe('MILLRACE_EGRESS_PROXY', () => {
@@ -174,6 +191,10 @@ describe('MILLRACE_EGRESS_PROXY', () => {
     assert.match(
       problemsOf({ MILLRACE_EGRESS_PROXY: url, MILLRACE_EGRESS_PROXY_EXCEPT: '*.example,a b' }),
       /MILLRACE_EGRESS_PROXY_EXCEPT: expected names, .* found "a b"/,
+    );
+    assert.match(
+      problemsOf({ MILLRACE_EGRESS_PROXY: url, MILLRACE_EGRESS_PROXY_EXCEPT: 'db.example,10.1.2.3/8' }),
+      /MILLRACE_EGRESS_PROXY_EXCEPT: "10\.1\.2\.3\/8" is an address in 10\.0\.0\.0\/8; write 10\.0\.0\.0\/8 for all/,
     );
     for (const wrong of ['fe80::1%eth0', '0.0.0.0/0', '::/0'])
       assert.match(

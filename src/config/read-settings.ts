@@ -2,6 +2,7 @@ import { isIP } from 'node:net';
 import { resolve } from 'node:path';
 import { unreachable } from '#lib/assert.ts';
 import { canonicalHost } from '#lib/canonical-host.ts';
+import { parseIpRange, problemOfRange } from '#lib/ip-address.ts';
 import { parseRatio } from '#telemetry/sampler.ts';
 import { parseExportHeaders } from '#telemetry/span-exporter.ts';
 import { isBucketName } from './bucket-name.ts';
@@ -97,7 +98,7 @@ function checkTogether(values: Record<string, unknown>, problems: string[]): voi
       problems.push(`MILLRACE_ROLES: expected any of ${roles.join(', ')}, found ${JSON.stringify(role)}`);
   }
   for (const proxy of (values.trustedProxies as string[] | undefined) ?? []) {
-    if (!isAddressOrRange(proxy))
+    if (parseIpRange(proxy) === undefined)
       problems.push(
         `MILLRACE_TRUSTED_PROXIES: expected addresses or CIDRs such as 10.0.0.0/8, found ${JSON.stringify(proxy)}`,
       );
@@ -105,6 +106,7 @@ function checkTogether(values: Record<string, unknown>, problems: string[]): voi
       problems.push(
         `MILLRACE_TRUSTED_PROXIES: ${JSON.stringify(proxy)} would let every caller choose its own address; write the address or network of your proxy, such as 127.0.0.1 or 10.0.0.0/8`,
       );
+    else checkNetwork('MILLRACE_TRUSTED_PROXIES', proxy, problems);
   }
   for (const entry of (values.connectTo as string[] | undefined) ?? []) {
     try {
@@ -155,7 +157,7 @@ function checkTogether(values: Record<string, unknown>, problems: string[]): voi
     if (typeof text !== 'string' || text === '') continue;
     if (!URL.canParse(text) || !(protocols as readonly string[]).includes(new URL(text).protocol)) {
       problems.push(`${env}: expected a URL that starts with ${protocols.map((p) => `${p}//`).join(' or ')}`);
-    }
+    } else if (/\s/.test(text)) problems.push(`${env}: expected a URL without spaces and line ends`);
   }
   checkMailServer(values, problems);
 }
@@ -190,11 +192,17 @@ function checkProxy(values: Record<string, unknown>, problems: string[]): void {
       problems.push(
         `MILLRACE_EGRESS_PROXY_EXCEPT: ${JSON.stringify(entry)} would dial everything directly; leave MILLRACE_EGRESS_PROXY out for that`,
       );
-    else if (!isAddressOrRange(entry) && !isHostOrEnding(entry))
+    else if (parseIpRange(entry) === undefined && !isHostOrEnding(entry))
       problems.push(
         `MILLRACE_EGRESS_PROXY_EXCEPT: expected names, endings such as .example.com, addresses or CIDRs, found ${JSON.stringify(entry)}`,
       );
+    else checkNetwork('MILLRACE_EGRESS_PROXY_EXCEPT', entry, problems);
   }
+}
+
+function checkNetwork(env: string, entry: string, problems: string[]): void {
+  const problem = problemOfRange(entry);
+  if (problem !== undefined) problems.push(`${env}: ${problem}`);
 }
 
 function isHostOrEnding(text: string): boolean {
@@ -217,7 +225,8 @@ function checkObjectStorage(values: Record<string, unknown>, problems: string[])
       );
   }
   const url = typeof endpoint === 'string' ? URL.parse(endpoint) : null;
-  if (url !== null && url.username + url.password + url.search + url.hash !== '')
+  // The path of a request is written behind the text, so that a bare question mark counts too.
+  if (url !== null && (url.username + url.password !== '' || /[?#]/.test(String(endpoint))))
     problems.push(
       'MILLRACE_S3_ENDPOINT: expected a URL without user, password, query and fragment; keys are in MILLRACE_S3_ACCESS_KEY and MILLRACE_S3_SECRET_KEY',
     );
@@ -289,14 +298,6 @@ function isIssuer(text: string): boolean {
   return (
     protocol === 'https:' || (protocol === 'http:' && ['127.0.0.1', '[::1]', 'localhost'].includes(hostname))
   );
-}
-
-function isAddressOrRange(text: string): boolean {
-  const [address = '', bits, ...more] = text.split('/');
-  const version = isIP(address);
-  // A zone, as in fe80::1%eth0, names an interface of one machine.
-  if (version === 0 || more.length > 0 || address.includes('%')) return false;
-  return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (version === 4 ? 32 : 128));
 }
 
 function parseSetting(definition: SettingDefinition, text: string): unknown {

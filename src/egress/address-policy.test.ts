@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { networkInterfaces } from 'node:os';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { parseIpAddress, parseIpRange } from '#lib/ip-address.ts';
 import { AddressPolicy } from './address-policy.ts';
-import { parseIpAddress, parseIpRange } from './ip-address.ts';
 
 function policy(allow: string[], deny: { address: string; port: number }[] = []): AddressPolicy {
   return new AddressPolicy({ allow, deny: () => deny });
@@ -216,4 +216,17 @@ test('any address is the same number in every spelling, and inside its own range
       assert.equal(parseIpRange(`${short}/128`)?.base, value);
     }),
   );
+});
+
+test('an address with the prefix of a network is refused, with the network and the address to write', () => {
+  for (const [entry, network, address] of [
+    ['10.1.2.3/8', '10.0.0.0/8', '10.1.2.3'],
+    ['192.168.1.1/31', '192.168.1.0/31', '192.168.1.1'],
+    ['fd00:1::5/16', 'fd00::/16', 'fd00:1::5'],
+    ['::1/0', '::/0', '::1'],
+  ] as const)
+    assert.throws(() => policy([entry]), {
+      message: `MILLRACE_EGRESS: "${entry}" is an address in ${network}; write ${network} for all of that network, or ${address} for the one address`,
+    });
+  policy(['10.0.0.0/8', '10.1.2.3/32', '10.1.2.3', 'fd00::/16', '::1', '::1/128']);
 });

@@ -1,14 +1,15 @@
 import { networkInterfaces } from 'node:os';
 import { ConnectTo } from '#config/connect-to.ts';
-import type { EgressProxy } from './egress-proxy.ts';
 import {
   type IpAddress,
   type IpRange,
   parseIpAddress,
   parseIpRange,
+  problemOfRange,
   rangeContains,
   unwrapIpv4,
-} from './ip-address.ts';
+} from '#lib/ip-address.ts';
+import type { EgressProxy } from './egress-proxy.ts';
 
 /** `closed`: whatever the operator allows. */
 export type AddressVerdict = { allowed: true } | { allowed: false; reason: string; closed?: boolean };
@@ -104,6 +105,8 @@ function allowedRange(entry: string): IpRange {
       `MILLRACE_EGRESS: expected public, local or a CIDR such as 10.1.0.0/16, found ${JSON.stringify(entry)}`,
     );
   }
+  const problem = problemOfRange(entry);
+  if (problem !== undefined) throw new Error(`MILLRACE_EGRESS: ${problem}`);
   return range;
 }
 

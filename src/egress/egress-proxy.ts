@@ -3,8 +3,8 @@ import { readProxyUrl } from '#config/proxy-url.ts';
 import { canonicalHost } from '#lib/canonical-host.ts';
 import type { Clock } from '#lib/clock.ts';
 import { toError } from '#lib/errors.ts';
+import { type IpRange, parseIpAddress, parseIpRange, rangeContains, unwrapIpv4 } from '#lib/ip-address.ts';
 import { EgressError } from './egress-error.ts';
-import { type IpRange, parseIpAddress, parseIpRange, rangeContains, unwrapIpv4 } from './ip-address.ts';
 import { ProxyHealth } from './proxy-health.ts';
 import { type LookupAll, systemLookup } from './system-lookup.ts';
 

@@ -34,6 +34,30 @@ export function parseIpRange(text: string): IpRange | undefined {
   return { family: address.family, base: (address.value >> shift) << shift, prefix };
 }
 
+/**
+ * What is wrong with an address whose prefix is too short for it, such as 10.1.2.3/8, which means all of 10.0.0.0/8 and so may be far more
+ * than was meant. Undefined: nothing is.
+ */
+export function problemOfRange(text: string): string | undefined {
+  const range = parseIpRange(text);
+  const [bare = ''] = text.split('/');
+  const address = parseIpAddress(bare);
+  if (range === undefined || address === undefined || address.value === range.base) return undefined;
+  const network = `${addressText({ family: range.family, value: range.base })}/${range.prefix}`;
+  return `${JSON.stringify(text)} is an address in ${network}; write ${network} for all of that network, or ${bare} for the one address`;
+}
+
+function addressText({ family, value }: IpAddress): string {
+  const [count, bits] = family === 4 ? [4, 8n] : [8, 16n];
+  const parts = Array.from(
+    { length: count },
+    (_, index) => (value >> (BigInt(count - 1 - index) * bits)) & ((1n << bits) - 1n),
+  );
+  if (family === 4) return parts.join('.');
+  // The URL parser writes the short form.
+  return new URL(`http://[${parts.map((part) => part.toString(16)).join(':')}]/`).hostname.slice(1, -1);
+}
+
 export function rangeContains(range: IpRange, address: IpAddress): boolean {
   if (range.family !== address.family) return false;
   const shift = BigInt((range.family === 4 ? 32 : 128) - range.prefix);

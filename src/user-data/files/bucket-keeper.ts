@@ -13,6 +13,8 @@ const checkEveryMs = 60_000;
 const trustedFailureMs = 5_000;
 /** The object that says which instance the bucket (with its prefix) belongs to. */
 export const claimKey = 'millrace-instance';
+/** What an instance writes there. */
+const claimPattern = /^[0-9A-Za-z]{20}$/;
 /** Objects that checks write. */
 export const probeFolder = 'probe/';
 
@@ -133,6 +135,10 @@ export class BucketKeeper {
     const found = (await bucket.get(claimKey))?.toString('utf8');
     if (found === claim) return;
     if (found === undefined) return bucket.put(claimKey, Buffer.from(claim));
+    if (!claimPattern.test(found))
+      throw this.#broken(
+        `its object ${bucket.fullKey(claimKey)} is not what an instance writes. MILLRACE_S3_ENDPOINT may lead to a website or a page of a proxy instead of object storage; if it does not, remove that object`,
+      );
     throw new UnavailableError(
       'files_unavailable',
       `the bucket ${bucket.name} belongs to another instance, or to this one before its store was restored from a backup: ` +

@@ -343,6 +343,20 @@ describe('content in a bucket', () => {
       await copy.files.put(target('b'), [Buffer.from('b')]);
     });
 
+    test('whose place answers everything with a page is not taken for that of another instance', async () => {
+      const { server } = fixture;
+      const node = nodeOf(fixture);
+      server.fault = () => ({ status: 200, body: '<!doctype html><title>Sign in</title>' });
+      await assert.rejects(
+        node.files.put(target('a'), [Buffer.from('a')]),
+        unavailable(
+          /its object millrace\/millrace-instance is not what an instance writes\. MILLRACE_S3_ENDPOINT may lead to a website/,
+        ),
+      );
+      server.fault = () => undefined;
+      await node.keeper.check();
+    });
+
     test('an error that is none of the storage shows neither its message nor a key', async () => {
       const { dispatcher, server } = fixture;
       const storage = {
