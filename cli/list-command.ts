@@ -29,11 +29,12 @@ export function healthList<Item extends object>(
   { path, query, columns, empty }: HealthyThings<Item>,
 ): Command {
   const list = async (session: Session, options: CommandOptions): Promise<void> => {
+    const health = textOption(options, 'health');
     const items = await (await session.api()).list<Item>(path(session), limitOf(options), {
-      health: textOption(options, 'health'),
+      health,
       ...query?.(session, options),
     });
-    showList(session, items, columns, empty);
+    showList(session, items, columns, health === undefined ? empty : `None of them is ${health}.`);
   };
   return addHealth(addLimit(leaf(parent, 'list', summary, sessionOptions, list)));
 }

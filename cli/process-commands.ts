@@ -31,7 +31,12 @@ async function show(session: Session): Promise<void> {
       column('OWNER', ownerOf),
       column('STATE', 'state'),
       column('SHARED', ({ shared }) => (shared ? 'yes' : 'no')),
-      column('WITH ACCOUNTS OF', ({ trust_domain: [, ...others] }) => others.join(', ')),
+      column('WITH ACCOUNTS OF', ({ trust_domain: members, trust_domain_names: usernames }) =>
+        members
+          .map((id, index) => usernames[index] ?? id)
+          .slice(1)
+          .join(', '),
+      ),
       column('DEPLOYMENTS', ({ deployment_count: count, deployment_ids: [first] }) =>
         count === 1 ? (names.get(first ?? '') ?? first) : count,
       ),

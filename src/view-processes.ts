@@ -35,11 +35,10 @@ export async function viewProcesses(
     .slice(0, ownersShownMax);
   const setApart = all.setApart.slice(0, setApartShownMax);
   const [ownerNames, deployments] = await Promise.all([
-    ownerNamesOf(
-      db,
-      caller,
-      [...all.processes, ...shares, ...setApart].map(({ ownerId }) => ownerId),
-    ),
+    ownerNamesOf(db, caller, [
+      ...[...all.processes, ...shares, ...setApart].map(({ ownerId }) => ownerId),
+      ...all.processes.flatMap(({ trustDomain }) => membersOfDomain(trustDomain)),
+    ]),
     readableDeployments(db, caller, [
       ...all.processes.flatMap(({ ownerId, deploymentIds }) =>
         deploymentIds.slice(0, deploymentsNamedMax).map((id) => ({ ownerId, id })),
@@ -62,6 +61,7 @@ export async function viewProcesses(
       ...owner(ownerId),
       shared: isShared,
       trust_domain: membersOfDomain(rest.trustDomain),
+      trust_domain_names: membersOfDomain(rest.trustDomain).map((id) => ownerNames.get(id) ?? null),
       last_blame:
         lastBlame === undefined
           ? null

@@ -110,11 +110,13 @@ forEachSharedService((fixture) => {
     const mine = body.data.processes.filter((one: { deployment_ids: string[] }) =>
       one.deployment_ids.includes(good.id),
     );
-    const [{ shared, state, owner_id, memory_bytes, trust_domain, last_blame }] = mine;
+    const [
+      { shared, state, owner_id, memory_bytes, trust_domain, trust_domain_names, owner_name, last_blame },
+    ] = mine;
     assert.deepEqual([mine.length, shared, owner_id], [1, true, apart.owner_id]);
     // The caller has its answer before the call has ended.
     assert.ok(['idle', 'busy'].includes(state), state);
-    assert.deepEqual(trust_domain, [owner_id]);
+    assert.deepEqual([trust_domain, trust_domain_names], [[owner_id], [owner_name]]);
     const { deployment_id, reason, at } = apart;
     assert.deepEqual(last_blame, { deployment_id, reason, at });
     assert.ok(memory_bytes > 1_000_000);

@@ -347,6 +347,33 @@ describe('the command line', () => {
       await ok('sources', 'delete', made.id);
     });
 
+    test('lists show the health of each, and only those in one state where that is asked for', async () => {
+      const made = await json('deploy', 'inbox.mjs', '--prop', 'greeting=hi', '--name', 'faulty');
+      const health = async () => (await service.api('GET', `/v1/sources/${made.id}`)).body.data.health.state;
+      await fetch(made.configured_props.http.endpoint_url, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ fail: true }),
+      });
+      await waitFor(async () => (await health()) === 'failing', { what: 'the source to fail' });
+      const failing = await ok('sources', 'list', '--health', 'failing');
+      assert.match(failing, /^ID .*\bHEALTH\b/m);
+      assert.match(failing, new RegExp(`^${made.id} .* failing `, 'm'));
+      assert.equal(failing.trimEnd().split('\n').length, 2);
+      assert.doesNotMatch(await ok('sources', 'list', '--health', 'untested'), new RegExp(made.id));
+      assert.match(await ok('sources', 'describe', made.id), /^health +failing: .*asked to fail.*, since /m);
+      assert.match(
+        await fails(2, 'sources', 'list', '--health', 'ill'),
+        /healthy, failing, paused, disabled, waiting, untested/,
+      );
+      for (const things of ['workflows', 'webhooks', 'accounts'])
+        assert.equal(
+          (await run(things, 'list', '--health', 'failing')).stderr.trim(),
+          'None of them is failing.',
+        );
+      await ok('sources', 'delete', made.id);
+    });
+
     test('data that begins as JSON and is none is refused with its place', async () => {
       const refused = await fails(2, 'invoke', source, '-d', '{"name": Ada}');
       assert.match(refused, /--data: not JSON: Unexpected token 'A'.*\n[\s\S]*content-type: text\/plain/);
@@ -900,6 +927,50 @@ describe('the command line', () => {
       assert.match(await ok('audit', '--instance', '--object', user.id), /disableUser .* disabled_at_ms/);
       assert.match((await run('users', 'enable', user.id)).stderr, /Enabled leaver/);
       assert.equal((await service.as(user).api('GET', '/v1/users/me')).status, 200);
+    });
+
+    test('workspaces and users are deleted for good when their name is typed, and it is shown how far that is', async () => {
+      const shop: string = (await service.api('POST', '/v1/workspaces', { name: 'Doomed Shop' })).body.data
+        .id;
+      const isThere = async () => (await service.api('GET', `/v1/workspaces/${shop}`)).status === 200;
+      assert.match(await ok('workspaces', 'list'), new RegExp(`^${shop} +Doomed Shop +doomed-shop`, 'm'));
+      const refused = await fails(2, 'workspaces', 'delete', 'doomed shop');
+      assert.match(refused, /this deletes the workspace doomed-shop and everything in it, for good/);
+      assert.match(refused, /Give --yes, or type the name at a terminal/);
+      assert.ok(await isThere());
+      const asked = runAtTerminal(place, ['workspaces', 'delete', 'doomed shop']);
+      await asked.answer(
+        /Type doomed-shop to delete it/,
+        'doomed\r',
+        /Expected doomed-shop\. Ctrl-C leaves everything/,
+      );
+      assert.ok(await isThere());
+      await asked.answer(/Expected/, '-shop\r', /Deleting doomed-shop/);
+      const { code, stdout } = await asked.ended();
+      assert.equal(code, 0, stdout);
+      const [id = ''] = /del_\w+/.exec(stdout) ?? [];
+      await waitFor(async () => / done /.test(await ok('deletions', id)));
+      assert.ok(!(await isThere()));
+      assert.match(
+        await ok('deletions'),
+        new RegExp(`^${id} +done +workspace +\\S.* +\\d+ +20\\d\\d-.* 20\\d\\d-`, 'm'),
+      );
+
+      const user = await service.createUser('goner');
+      await fails(3, 'users', 'delete', 'u_000000000000', '--yes');
+      assert.match(
+        await fails(2, 'users', 'delete', user.id),
+        /deletes goner\S*, what is theirs, and workspaces in which they are the only person, for good/,
+      );
+      assert.equal((await service.as(user).api('GET', '/v1/users/me')).status, 200);
+      const deleted = await run('users', 'delete', user.id, '--yes');
+      assert.equal(deleted.code, 0, deleted.stderr);
+      assert.match(
+        deleted.stderr,
+        /Deleting goner\S* \(del_\w+\)\. `millrace deletions del_\w+` says how far it is/,
+      );
+      assert.equal((await service.as(user).api('GET', '/v1/users/me')).status, 401);
+      await fails(3, 'deletions', 'del_000000000000');
     });
   });
 

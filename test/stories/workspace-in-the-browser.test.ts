@@ -540,6 +540,66 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     dashboard.nothingWrong();
   });
 
+  test('a workspace, a user, and those who go themselves are deleted once the name is typed', async () => {
+    const gone = await addUser('gone-soon');
+    const kim = await addUser('kim-who-goes');
+    const { id: shop } = await data(
+      'POST',
+      '/v1/workspaces',
+      { name: 'Closing shop', orgname: 'closing' },
+      kim.key,
+    );
+    const status = async (path: string, key: string) =>
+      (await service.api('GET', path, undefined, { key })).status;
+    const theirs = await dashboard.signedIn('/workspace', {}, kim.key);
+    await show(theirs, shop);
+    await theirs.getByRole('tab', { name: 'Settings' }).click();
+    const confirm = async (page: Page, what: string, nearly: string, name: string) => {
+      const dialog = page.getByRole('alertdialog', { name: `Delete this ${what}?` });
+      const button = dialog.getByRole('button', { name: `Delete ${what}` });
+      await dialog.getByText('It cannot be undone').waitFor();
+      assert.ok(await button.isDisabled());
+      await dialog.getByRole('textbox').fill(nearly);
+      assert.ok(await button.isDisabled(), nearly);
+      await dialog.getByRole('textbox').fill(name);
+      await dashboard.screenshot(page, `delete-${what}`);
+      await button.click();
+    };
+    await theirs.getByRole('button', { name: 'Delete workspace' }).click();
+    await confirm(theirs, 'workspace', 'Closing shop', 'closing');
+    await theirs.getByRole('heading', { name: 'Home' }).waitFor();
+    assert.equal(await status(`/v1/workspaces/${shop}`, kim.key), 404);
+    assert.equal(await theirs.getByRole('option', { name: 'Closing shop' }).count(), 0);
+
+    const page = await dashboard.signedIn('/instance?tab=users');
+    await page.getByLabel('Search users').fill('gone-soon');
+    await list(page, 'Users')
+      .getByRole('button', { name: /^gone-soon/ })
+      .click();
+    await page
+      .getByRole('region', { name: 'User gone-soon' })
+      .getByRole('button', { name: 'Delete user' })
+      .click();
+    await confirm(page, 'user', 'gone', 'gone-soon');
+    await list(page, 'Users')
+      .getByRole('button', { name: /^gone-soon/ })
+      .waitFor({ state: 'detached' });
+    assert.equal(await status('/v1/users/me', gone.key), 401);
+    // No button for the admin who looks.
+    await page.getByLabel('Search users').fill('admin@');
+    await list(page, 'Users')
+      .getByRole('button', { name: /^admin/ })
+      .click();
+    await page.getByText('The admin of the instance cannot be disabled.').waitFor();
+    assert.equal(await page.getByRole('button', { name: 'Delete user' }).count(), 0);
+
+    await theirs.goto(`${service.url}/workspace?tab=sign-in`);
+    await theirs.getByRole('button', { name: 'Delete user' }).click();
+    await confirm(theirs, 'user', 'kim-who', 'kim-who-goes');
+    await theirs.getByLabel('API key').waitFor();
+    assert.equal(await status('/v1/users/me', kim.key), 401);
+  });
+
   test('the audit says who changed what, before and after, is filtered, paged and downloaded', async () => {
     const { id: workspace } = await data('POST', '/v1/workspaces', { name: 'All audited' });
     const olga = await addUser('olga');
@@ -767,6 +827,7 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
         deployment_count: n % 5,
         deployment_ids: Array.from({ length: n % 5 }, (_, i) => `dc_AbCdEfGhI${n}_${i}`),
         trust_domain: [owner(n).owner_id, ...(n === 4 ? ['u_AbCdEfGh1234', 'u_AbCdEfGh5678'] : [])],
+        trust_domain_names: [owner(n).owner_name, ...(n === 4 ? ['ann', null] : [])],
         last_blame:
           n === 2
             ? { deployment_id: 'd_AbCdEfGhIj2', reason: 'the process ended with code 9', at: now - 60 }
@@ -800,7 +861,7 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
       await processes.nth(1).getByText('Blocked').waitFor();
       assert.equal(await processes.count(), 129);
       await processes.getByText('Last blamed: Night report').waitFor();
-      await processes.getByText('With accounts of u_AbCdEfGh1234, u_AbCdEfGh5678').waitFor();
+      await processes.getByText('With accounts of ann, u_AbCdEfGh5678').waitFor();
       const owners = page.getByRole('table', { name: 'Shares of owners' });
       await owners.locator('.state.bad', { hasText: '678' }).waitFor();
       assert.equal(await owners.locator('.state').count(), 2);

@@ -2489,6 +2489,8 @@ export interface Processes {
      * all of these are the same
      */
     trust_domain: string[];
+    /** The names of these, in the same order */
+    trust_domain_names: (string | null)[];
     /**
      * The last time that code of its trust domain ended a process that others shared; null: not since the
      * start

@@ -153,6 +153,7 @@ const ProcessesShape = Type.Object({
         description:
           'The owner, and the other users whose accounts its code uses: deployments share processes only where all of these are the same',
       }),
+      trust_domain_names: Type.Array(OwnerName, { description: 'The names of these, in the same order' }),
       last_blame: Type.Union(
         [
           Type.Object({
