@@ -44,6 +44,8 @@ export interface Confinement {
  * - Network: the relay alone (`egress/egress-relay.ts`), which leads to addresses that `egress/address-policy.ts` allows.
  * - Data: what comes with a call (`CallRequest` in `runner.ts`: the event, props, credentials of the accounts in props), and by host calls the data
  *   stores and files of its own owner (`workflows/runs/run-host-calls.ts`).
+ * - Memory: all that other deployments of its trust domain (`trust-domain.ts`) have in the process that they share: globals, modules of Node, and
+ *   whatever code can find of the others' values. A deployment that is `isolated` shares with none. Owners never share.
  */
 export interface SandboxGrant {
   level: SandboxLevel;

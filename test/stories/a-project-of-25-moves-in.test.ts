@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import nodemailer from 'nodemailer';
 import { parse } from 'yaml';
+import { CertificateAuthority } from '../support/certificates.ts';
 import {
   type CommandPlace,
   type Ended,
@@ -85,13 +86,15 @@ for (const dialect of storesOfStory(import.meta.filename, process.env[turnVariab
         return answer === undefined ? { status: 404 } : { body: answer(body.toString()) };
       });
       files = projectOf25(world.url);
-      npm = await startNpmRegistry(() => [...packagesOf25]);
+      // Registry and Git server have certificates of a private authority.
+      const authority = new CertificateAuthority();
+      npm = await startNpmRegistry(() => [...packagesOf25], { tls: authority.issue(['127.0.0.1']) });
       repository = await GitRepository.create();
       for (const commit of commitsOf25(world.url)) await repository.commit(commit);
-      git = await GitServer.start({ 'components.git': repository.path });
+      git = await GitServer.start({ 'components.git': repository.path }, authority);
       mails = await PlainMailServer.start();
       mailPort = await freePort();
-      await writeFile(join(folder.path, 'ca.pem'), git.authority);
+      await writeFile(join(folder.path, 'ca.pem'), authority.pem);
       if (dialect === 'postgres') database = await borrowTestDatabase();
       service = await Millrace.start({
         dataFolder: join(folder.path, 'data'),

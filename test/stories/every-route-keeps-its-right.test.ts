@@ -1,13 +1,16 @@
 import assert from 'node:assert/strict';
-import { before, describe, test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 import { isRecorded } from '#http/audit-requests.ts';
+import { routeScope } from '#http/route-scope.ts';
 import { type Right, type Row, reference, routes } from '#http/routes.ts';
+import { type KeyScope, keyScopes } from '#storage/tables/identity-tables.ts';
 import { type ServiceClient, testApiKey, useSharedService } from '../support/millrace.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 /**
- * Requests every row of the table of routes with every role and without one, and compares the answer with the right in the row. All
- * requested objects exist and belong to one workspace. Requests without an API key: every-route-asks-for-a-key.test.ts.
+ * Requests every row of the table of routes with every role and without one, with keys without scopes, with no more scopes than the row
+ * needs, and with all but its own, and compares the answer with the right in the row. All requested objects exist and belong to one
+ * workspace. Requests without an API key: every-route-asks-for-a-key.test.ts. Each single scope: access-is-limited.test.ts.
  */
 let service: ServiceClient;
 
@@ -30,7 +33,11 @@ const acme = {
   custom_fields: [{ name: 'api_key', label: 'API key' }],
 };
 
-const keys: Partial<Record<Role | 'stranger' | 'token' | 'foreign token', string>> = {};
+type Person = Role | 'stranger' | 'instance admin';
+const persons: readonly Person[] = [...ranks, 'stranger', 'instance admin'];
+const keys: Partial<Record<Person | 'token' | 'foreign token', string>> = {};
+/** Keys with scopes, by person and scopes, with their ids. */
+const scopedKeys = new Map<string, Promise<{ id: string; api_key: string }>>();
 /** The value of a path parameter, by the segment before it. */
 const ids: Record<string, string> = {};
 
@@ -65,6 +72,7 @@ async function prepare(): Promise<void> {
   keys.creator = creator.key;
   keys.admin = service.key;
   keys.stranger = (await service.createUser('person')).key;
+  keys['instance admin'] = testApiKey;
   const leaving = await join('viewer');
   const disabled = await service.createUser('person');
   doomed = disabled.username;
@@ -152,7 +160,7 @@ function contentOf(operationId: string): { query?: string; body?: object } {
     addRegistryPackage: { body: { name: 'no such name' } },
     addRegistryRepository: { body: { url: 'no such address' } },
     removeRegistryPackage: { query: 'name=none' },
-    createApiKey: { body: { name: 'second' } },
+    createApiKey: { body: { name: 'second', scopes: ['admin'] } },
     disableUser: { body: {} },
     // The workspace and the caller are still needed: a wrong name is refused after the right was checked.
     deleteWorkspace: { body: { orgname: 'no such name' } },
@@ -160,7 +168,7 @@ function contentOf(operationId: string): { query?: string; body?: object } {
     deleteUser: { body: { username: doomed } },
     createServiceAccount: { body: { name: 'second' } },
     updateServiceAccount: { body: { role: 'member' } },
-    createServiceAccountKey: { body: { name: 'second' } },
+    createServiceAccountKey: { body: { name: 'second', scopes: ['admin'] } },
     createWorkspace: { body: { name: 'Theirs' } },
     updateWorkspace: { body: { name: 'Rights too' } },
     createProject: { body: { name: 'Another' } },
@@ -210,6 +218,41 @@ function contentOf(operationId: string): { query?: string; body?: object } {
   return contents[operationId] ?? {};
 }
 
+async function keyWith(person: Person, scopes: readonly KeyScope[]): Promise<string> {
+  const name = `${person}: ${scopes.join(', ')}`;
+  const making = async () => {
+    const key = keys[person] ?? '';
+    const answer = await service.api('POST', '/v1/users/me/api_keys', { name, scopes }, { key });
+    assert.equal(answer.status, 200, `${name}: ${JSON.stringify(answer.body)}`);
+    return answer.body.data;
+  };
+  const key = scopedKeys.get(name) ?? making();
+  scopedKeys.set(name, key);
+  return (await key).api_key;
+}
+
+/** What the requests of contentOf need beside the scope of their row: the action comes with its code. */
+const scopesBeside = new Map<string, KeyScope[]>([['runAction', ['write']]]);
+
+/** They give out access without scopes, so they refuse every key with scopes. */
+const refuseScopes = new Set(['createUser', 'createApiClient', 'rotateApiClientSecret', 'linkIdentity']);
+
+/** A key with no more scopes than the request of a row needs. */
+const narrowKey = (person: Person) => (row: Row) => {
+  const scope = routeScope(row);
+  assert.ok(scope !== undefined, nameOf(row));
+  // A key has at least one scope.
+  if (scope === 'any') return keyWith(person, ['credentials']);
+  return keyWith(person, [scope, ...(scopesBeside.get(row[2] ?? '') ?? [])]);
+};
+
+/** A key that has every scope but that of the row. */
+const otherKey = (person: Person) => (row: Row) =>
+  keyWith(
+    person,
+    keyScopes.filter((scope) => scope !== routeScope(row)),
+  );
+
 /** Sends the request of a row, with org_id where the path names no object. Streams are closed after their headers. */
 async function ask([method, path, operationId, right]: Row, key: string | undefined): Promise<Answer> {
   const { query = '', body } = contentOf(operationId ?? '');
@@ -245,18 +288,23 @@ async function ask([method, path, operationId, right]: Row, key: string | undefi
   return { status: response.status, code };
 }
 
-const nameOf = ([method, path]: Row) => `${method} ${path}`;
+function nameOf([method, path]: Row): string {
+  return `${method} ${path}`;
+}
+
+/** One key for all rows, or the key for each. */
+type KeyOf = string | undefined | ((row: Row) => Promise<string>);
 
 /** The rows of `asked` whose answer is not the expected one. */
 async function differing(
   asked: readonly Row[],
-  key: string | undefined,
+  key: KeyOf,
   expected: (row: Row) => readonly [status: number, code: string],
 ): Promise<string[]> {
   assert.ok(key !== undefined);
   const problems: string[] = [];
   for (const row of asked) {
-    const { status, code } = await ask(row, key);
+    const { status, code } = await ask(row, typeof key === 'string' ? key : await key(row));
     const wanted = expected(row);
     if (status !== wanted[0] || code !== wanted[1])
       problems.push(`${nameOf(row)} (${row[3]}): ${status} ${code}, expected ${wanted.join(' ')}`);
@@ -265,11 +313,11 @@ async function differing(
 }
 
 /** The rows of `asked` that refuse the caller. A validation error or a conflict comes after the check of the right. */
-async function refusing(asked: readonly Row[], key: string | undefined): Promise<string[]> {
+async function refusing(asked: readonly Row[], key: KeyOf): Promise<string[]> {
   assert.ok(key !== undefined);
   const problems: string[] = [];
   for (const row of asked) {
-    const { status, code } = await ask(row, key);
+    const { status, code } = await ask(row, typeof key === 'string' ? key : await key(row));
     const isFine = row[0] === 'GET' ? status === 200 : status < 500 && ![401, 403, 404].includes(status);
     const isKnown = notThere.get(row[2] ?? '') === code;
     if (!isFine && !isKnown) problems.push(`${nameOf(row)} (${row[3]}): ${status} ${code}`);
@@ -289,19 +337,36 @@ const notThere = new Map([
 const refusedToken = [403, 'user_key_required'] as const;
 const isForbidden = [403, 'forbidden'] as const;
 const isNotFound = [404, 'not_found'] as const;
+const lacksScope = [403, 'insufficient_scope'] as const;
+
+/** The answer to a narrow key of a person whose role is answered with `refusal`. */
+const toNarrowKey = (refusal: readonly [number, string]) => (row: Row) =>
+  refuseScopes.has(row[2] ?? '') ? lacksScope : refusal;
 
 describe('every route', () => {
+  after(async () => {
+    // The admin of the instance is the only one who is shared with other suites. Before the service is given back.
+    for (const [name, key] of scopedKeys)
+      if (name.startsWith('instance admin'))
+        await service.admin.api('DELETE', `/v1/users/me/api_keys/${(await key).id}`);
+  });
+
   const fixture = useSharedService();
   before(() => {
     ({ service } = fixture);
     return prepare();
   });
-
   // Refused requests change nothing, so they come first. Deletions come last, parts before the whole.
   test('objects of a workspace do not exist for strangers, for the admin of the instance and for tokens of other workspaces', async () => {
     assert.ok(rowsWithRole.length > 100, `${rowsWithRole.length} rows`);
     assert.deepEqual(await differing(rowsWithRole, keys.stranger, () => isNotFound), []);
     assert.deepEqual(await differing(rowsWithRole, testApiKey, () => isNotFound), []);
+    for (const person of ['stranger', 'instance admin'] as const)
+      assert.deepEqual(
+        await differing(rowsWithRole, narrowKey(person), toNarrowKey(isNotFound)),
+        [],
+        `${person}, with a key that has the scope`,
+      );
     const expected = ([, , , , tokens]: Row) => (tokens === undefined ? isNotFound : refusedToken);
     assert.deepEqual(await differing(rowsWithRole, keys['foreign token'], expected), []);
   });
@@ -312,6 +377,18 @@ describe('every route', () => {
       const refused = rowsWithRole.filter(([, , , right]) => above.includes(right));
       assert.ok(refused.length > 5, `${refused.length} rows`);
       assert.deepEqual(await differing(refused, keys[role], () => isForbidden), []);
+      assert.deepEqual(
+        await differing(refused, narrowKey(role), toNarrowKey(isForbidden)),
+        [],
+        'with a key that has the scope',
+      );
+    });
+
+  for (const person of persons)
+    test(`a key of the ${person} without the scope of an operation is refused, whatever else it has`, async () => {
+      const scoped = rows.filter((row) => ![undefined, 'any'].includes(routeScope(row)));
+      assert.ok(scoped.length > 150, `${scoped.length} rows`);
+      assert.deepEqual(await differing(scoped, otherKey(person), () => lacksScope), []);
     });
 
   test('an access token has the rights of a member, and is refused by rows with `no tokens`', async () => {
@@ -326,11 +403,17 @@ describe('every route', () => {
 
   test('operations for the admin of the instance refuse other users', async () => {
     assert.ok(rowsOf('instance admin').length > 5);
-    assert.deepEqual(await differing(rowsOf('instance admin'), keys.admin, () => isForbidden), []);
-    assert.deepEqual(await refusing(rowsOf('instance admin'), testApiKey), []);
+    const forInstanceAdmin = rowsOf('instance admin');
+    assert.deepEqual(await differing(forInstanceAdmin, keys.admin, () => isForbidden), []);
+    assert.deepEqual(await differing(forInstanceAdmin, narrowKey('admin'), () => isForbidden), []);
+    const reading = forInstanceAdmin.filter(([method]) => method === 'GET');
+    assert.deepEqual(await refusing(reading, narrowKey('instance admin')), []);
+    assert.deepEqual(await refusing(forInstanceAdmin, testApiKey), []);
   });
 
   test('operations that need only a key accept any key', async () => {
+    const reading = rowsOf('key').filter(([method]) => method === 'GET');
+    assert.deepEqual(await refusing(reading, narrowKey('stranger')), []);
     assert.deepEqual(await refusing(rowsOf('key'), keys.stranger), []);
   });
 
@@ -340,6 +423,11 @@ describe('every route', () => {
         ([method, , , right]) => method === 'GET' && ranks.indexOf(right as Role) <= ranks.indexOf(role),
       );
       assert.deepEqual(await refusing(allowed, keys[role]), [], role);
+      assert.deepEqual(
+        await refusing(allowed, narrowKey(role)),
+        [],
+        `${role}, with no scope but that of the row`,
+      );
     }
     const forTokens = rowsWithRole.filter(
       (row) => row[0] === 'GET' && row[3] === 'viewer' && row[4] === undefined,
@@ -347,7 +435,7 @@ describe('every route', () => {
     assert.deepEqual(await refusing(forTokens, keys.token), [], 'token');
   });
 
-  test('changing something in a workspace needs no more than the right of the row', async () => {
+  test('changing something in a workspace needs no more than the right and the scope of the row', async () => {
     const changing = rowsWithRole.filter(([method]) => method !== 'GET');
     const inOrder = [
       ...changing.filter(([method]) => method !== 'DELETE'),
@@ -355,7 +443,11 @@ describe('every route', () => {
     ];
     assert.ok(inOrder.length > 55, `${inOrder.length} rows`);
     const problems: string[] = [];
-    for (const row of inOrder) problems.push(...(await refusing([row], keys[row[3] as Role])));
+    for (const row of inOrder) {
+      const role = row[3] as Role;
+      const key = refuseScopes.has(row[2] ?? '') ? keys[role] : narrowKey(role);
+      problems.push(...(await refusing([row], key)));
+    }
     assert.deepEqual(problems, []);
   });
 

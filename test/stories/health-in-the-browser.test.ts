@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { chromiumSkip } from '../support/chromium.ts';
 import { useDashboard } from '../support/dashboard-browser.ts';
+import { HttpReceiver } from '../support/http-receiver.ts';
 import type { ServiceClient } from '../support/service-client.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -52,6 +53,40 @@ describe('health in the dashboard', { skip: chromiumSkip() }, () => {
     await page.getByRole('list', { name: 'Sources' }).getByText('Failing', { exact: true }).waitFor();
     await dashboard.screenshot(page, 'sources-failing');
     dashboard.nothingWrong();
+  });
+
+  test('home says that deliveries wait, and since when, once the oldest has waited for a minute', async () => {
+    await using silent = await HttpReceiver.start({ answer: () => new Promise(() => {}) });
+    const source = await service.createSource({ component_code: code, name: 'unheard' });
+    const { id: webhook } = (await service.api('POST', '/v1/webhooks', { url: silent.url, name: 'silent' }))
+      .body.data;
+    await service.api('POST', '/v1/subscriptions', { emitter_id: source.id, listener_id: webhook });
+    for (let n = 0; n < 60; n += 1)
+      await fetch(source.configured_props.http.endpoint_url, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ n }),
+      });
+    const waiting = await waitFor(async () => {
+      const { deliveries_waiting } = (await service.api('GET', '/v1/users/me/overview')).body.data;
+      return deliveries_waiting.oldest_at !== null && deliveries_waiting;
+    });
+    const page = await dashboard.signedIn('/');
+    await page.clock.setSystemTime((waiting.oldest_at + 50) * 1000);
+    await page.reload();
+    await page
+      .getByText('Nothing fails')
+      .or(page.getByRole('region', { name: 'Needs attention' }))
+      .first()
+      .waitFor();
+    assert.equal(await page.getByText(/deliver(?:y waits|ies wait)$/).count(), 0);
+    await page.clock.setSystemTime((waiting.oldest_at + 62) * 1000);
+    await page.reload();
+    await page.getByText(/^\d+ deliver(?:y waits|ies wait)/).waitFor();
+    await page.getByText(/the oldest since/).waitFor();
+    assert.equal(await page.getByText('Nothing fails, and nothing waits.').count(), 0);
+    await dashboard.screenshot(page, 'home-deliveries-wait');
+    await service.api('DELETE', `/v1/webhooks/${webhook}`);
   });
 
   test('the editor knows that a subscription triggers the workflow, and calls its emitter by its name', async () => {
@@ -110,6 +145,20 @@ describe('health in the dashboard', { skip: chromiumSkip() }, () => {
     await webhooks.getByText('stopped').waitFor();
     assert.equal(await webhooks.getByText('going').count(), 0);
     await dashboard.screenshot(page, 'webhooks-by-health');
+    await service.api('POST', `/v1/webhooks/${webhook.id}/resume`, {});
+    await service.api('POST', '/v1/subscriptions', { emitter_id: quiet.id, listener_id: webhook.id });
+    await fetch(quiet.configured_props.http.endpoint_url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: '{}',
+    });
+    const ofWebhook = async () =>
+      (await service.api('GET', `/v1/webhooks/${webhook.id}`)).body.data.health.state;
+    await waitFor(async () => (await ofWebhook()) === 'failing', { what: 'the webhook to fail' });
+    await page.goto(`${service.url}/webhooks?q=stopped`);
+    await webhooks.getByText('stopped').waitFor();
+    await webhooks.getByText('Failing', { exact: true }).waitFor();
+    assert.equal(await webhooks.getByText('Active', { exact: true }).count(), 0);
     await service.createWorkflow({ settings: { name: 'standing by' }, steps: [] });
     await page.goto(`${service.url}/workflows?health=failing`);
     await page.getByText('No workflows found').waitFor();

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { readFile, stat } from 'node:fs/promises';
+import { chmod, mkdir, readFile, stat } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -273,6 +273,29 @@ describe('a start', () => {
       assert.match(output, /\d\d:\d\d:\d\d service\.stopped\n/);
     } finally {
       terminal.kill('SIGKILL');
+    }
+  });
+
+  test('closes what other users of the machine could read, says so, and makes no file that they may read', {
+    skip: process.platform === 'win32' && 'no modes here',
+  }, async () => {
+    await using folder = await createTempFolder();
+    const dataFolder = join(folder.path, 'data');
+    await mkdir(dataFolder);
+    await chmod(dataFolder, 0o755);
+    // The usual one, which services inherit.
+    const before = process.umask(0o022);
+    const starting = Millrace.start({ dataFolder });
+    process.umask(before);
+    const service = await starting;
+    try {
+      assert.equal(service.output.split('data-folder.restricted').length, 2);
+      const modeOf = async (path: string) => ((await stat(path)).mode & 0o777).toString(8);
+      assert.equal(await modeOf(dataFolder), '700');
+      for (const name of ['millrace.sqlite', 'millrace.sqlite-wal', 'lock.sqlite', 'pid'])
+        assert.equal(await modeOf(join(dataFolder, name)), '600', name);
+    } finally {
+      await service.stop();
     }
   });
 

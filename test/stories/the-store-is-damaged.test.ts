@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { RunningCommand } from '../support/command-line.ts';
+import { freePort } from '../support/free-port.ts';
 import { Millrace } from '../support/millrace.ts';
 import { testApiKey } from '../support/service-client.ts';
 import { createTempFolder } from '../support/temp-folder.ts';
@@ -76,6 +77,14 @@ test('a data folder that goes away is answered with 503, and is not ready, until
   const checked = await check();
   assert.equal(checked.code, 1);
   assert.match(checked.stderr, /is damaged: Freelist/);
+  const environment = {
+    ...{ MILLRACE_DATA: dataFolder, MILLRACE_API_KEY: testApiKey },
+    // The service does not start, so only the folder can be looked at.
+    MILLRACE_URL: `http://127.0.0.1:${await freePort()}`,
+  };
+  const verified = await new RunningCommand({ folder: folder.path, environment }, ['verify']).ended();
+  assert.equal(verified.code, 1);
+  assert.match(verified.stdout, /^database +failed +.*is damaged: Freelist/m);
 
   await writeFile(file, Buffer.alloc(10_000, 0x2a));
   assert.match(await failedStart(dataFolder), /^the database .* is damaged \(file is not a database\): .*$/);

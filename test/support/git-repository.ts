@@ -99,8 +99,10 @@ export class GitServer implements AsyncDisposable {
   intercept: (path: string, respond: Respond) => boolean = () => false;
   readonly #server: Server;
 
-  static async start(repositories: Record<string, string>): Promise<GitServer> {
-    const authority = new CertificateAuthority();
+  static async start(
+    repositories: Record<string, string>,
+    authority = new CertificateAuthority(),
+  ): Promise<GitServer> {
     const server = createServer(authority.issue(['127.0.0.1']));
     const git = new GitServer(server, authority.pem, repositories);
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
