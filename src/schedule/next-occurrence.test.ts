@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { Cron } from 'croner';
 import fc from 'fast-check';
 import { checkSchedule, nextOccurrence, occurrencesBetween, type Schedule } from './next-occurrence.ts';
 
@@ -86,6 +87,28 @@ describe('a cron expression', () => {
   test('that fires too often in only some minutes is refused whenever it is checked', () => {
     assert.match(refused({ cron: '0,58 * * * * *', timezone: 'UTC' }), /more often/);
     assert.match(refused({ cron: '0-3 0 * * * *', timezone: 'UTC' }), /more often/);
+  });
+
+  test('is found as by its reader alone, however many were asked for, and however late the tick is', () => {
+    const schedules = ['* * * * *', '*/7 3-5 * * 1', '0 0 29 2 *', '15 30 2 * * *', '0 9 1 1 *'].flatMap(
+      (cron) => ['UTC', 'Europe/Berlin', 'America/New_York'].map((timezone) => ({ cron, timezone })),
+    );
+    fc.assert(
+      fc.property(
+        fc.constantFrom(...schedules),
+        fc.integer({ min: 1_700_000_000, max: 1_900_000_000 }),
+        fc.constantFrom(0, 1, 900, 61_000, 86_400_000, 40 * 86_400_000),
+        (schedule, seconds, lateByMs) => {
+          const plannedMs = seconds * 1000;
+          const afterMs = plannedMs + lateByMs;
+          const alone = new Cron(schedule.cron, { timezone: schedule.timezone, paused: true });
+          const expected = alone.nextRun(new Date(afterMs))?.getTime();
+          assert.equal(nextOccurrence(schedule, plannedMs, afterMs), expected);
+          assert.equal(nextOccurrence(schedule, plannedMs, afterMs), expected, 'asked again');
+        },
+      ),
+      { numRuns: 500 },
+    );
   });
 
   test('is in the local time of its zone, summer and winter', () => {

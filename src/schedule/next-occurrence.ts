@@ -69,6 +69,24 @@ function parseCron(schedule: { cron: string; timezone: string }): Cron {
   return new Cron(schedule.cron, { timezone: schedule.timezone, paused: true });
 }
 
+/** What was asked for last. Timers that are due together have the same few expressions, and reading one takes 0.1 ms. */
+const occurrences = new Map<string, number | undefined>();
+const occurrencesKept = 256;
+
+/** The first time of a cron expression after `afterMs`. */
+function timeAfter(schedule: { cron: string; timezone: string }, afterMs: number): number | undefined {
+  const key = `${afterMs} ${schedule.timezone} ${schedule.cron}`;
+  if (occurrences.has(key)) return occurrences.get(key);
+  const time = parseCron(schedule).nextRun(new Date(afterMs))?.getTime();
+  if (occurrences.size >= occurrencesKept)
+    for (const oldest of occurrences.keys()) {
+      occurrences.delete(oldest);
+      break;
+    }
+  occurrences.set(key, time);
+  return time;
+}
+
 /**
  * Pure: the first occurrence after `afterMs`, in epoch ms. For an interval that is the grid laid through `plannedMs`,
  * so that a late tick does not shift those after it. Undefined: a cron expression that never fires again.
@@ -79,7 +97,10 @@ export function nextOccurrence(schedule: Schedule, plannedMs: number, afterMs: n
     if (plannedMs > afterMs) return plannedMs;
     return plannedMs + (Math.floor((afterMs - plannedMs) / intervalMs) + 1) * intervalMs;
   }
-  return parseCron(schedule).nextRun(new Date(afterMs))?.getTime();
+  if (plannedMs > afterMs) return timeAfter(schedule, afterMs);
+  // Nearly always it is the one after the planned one, which is the same for all timers that were due then.
+  const following = timeAfter(schedule, plannedMs);
+  return following === undefined || following > afterMs ? following : timeAfter(schedule, afterMs);
 }
 
 /** Pure: how many occurrences lie in (`plannedMs`, `untilMs`]; counting stops at `max`. */
