@@ -96,33 +96,18 @@ export async function insertWorkspace(
   values: { name: string; orgname?: string; email: string },
   nowMs: number,
 ): Promise<Workspace> {
-  let orgname = values.orgname ?? orgnameOf(values.name);
-  if (await isTaken(tx, orgname)) {
-    if (values.orgname !== undefined) {
-      throw new CallerError('conflict', 'a workspace with this orgname exists already', {
-        parameter: 'orgname',
-      });
-    }
-    orgname = `${orgname}-${newBase36Key(6)}`;
+  const first = values.orgname ?? orgnameOf(values.name);
+  const made = { id: newId('o'), name: values.name, email: values.email, created_at_ms: nowMs };
+  for (const orgname of values.orgname === undefined ? [first, `${first}-${newBase36Key(6)}`] : [first]) {
+    const workspace: Workspace = { ...made, orgname };
+    const { numInsertedOrUpdatedRows } = await tx
+      .insertInto('workspaces')
+      .values(workspace)
+      .onConflict((conflict) => conflict.column('orgname').doNothing())
+      .executeTakeFirst();
+    if (numInsertedOrUpdatedRows !== 0n) return workspace;
   }
-  const workspace: Workspace = {
-    id: newId('o'),
-    orgname,
-    name: values.name,
-    email: values.email,
-    created_at_ms: nowMs,
-  };
-  const { numInsertedOrUpdatedRows } = await tx
-    .insertInto('workspaces')
-    .values(workspace)
-    .onConflict((conflict) => conflict.column('orgname').doNothing())
-    .executeTakeFirst();
-  if (numInsertedOrUpdatedRows === 0n) {
-    throw new CallerError('conflict', 'a workspace with this orgname exists already', {
-      parameter: 'orgname',
-    });
-  }
-  return workspace;
+  throw new CallerError('conflict', 'a workspace with this orgname exists already', { parameter: 'orgname' });
 }
 
 export async function updateWorkspace(
@@ -132,15 +117,6 @@ export async function updateWorkspace(
 ): Promise<void> {
   if (Object.keys(changes).length === 0) return;
   await tx.updateTable('workspaces').set(changes).where('id', '=', id).execute();
-}
-
-async function isTaken(db: Db, orgname: string): Promise<boolean> {
-  const found = await db
-    .selectFrom('workspaces')
-    .select('id')
-    .where('orgname', '=', orgname)
-    .executeTakeFirst();
-  return found !== undefined;
 }
 
 function orgnameOf(name: string): string {

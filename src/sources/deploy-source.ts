@@ -21,6 +21,10 @@ import { definitionsOf, hasHook, shapeOfSource } from './source-shape.ts';
 import { accountsOf, insertSource, type SourceAccount, slugsLike } from './source-store.ts';
 import { timerRows } from './source-timers.ts';
 
+/** Creations of sources of one name that race for its slugs: how often one tries, and over how many free ones it spreads at most. */
+const slugTriesMax = 50;
+const slugSpreadMax = 256;
+
 export interface SourceOwner {
   ownerId: string;
   userId: string;
@@ -311,8 +315,8 @@ export class SourceDeployer {
   }
 
   /**
-   * The slug is taken in the same transaction; when two creations race for one, the loser takes the next. A source
-   * whose caller names neither is called as its slug, so that two of one component can be distinguished.
+   * The slug is taken in the same transaction; when creations race for one, the losers take others, which are the further
+   * apart the more often they lose: if each took the next one, only one of them would win each time. A source whose caller names neither is called as its slug, so that two of one component can be distinguished.
    */
   async #insert(
     draft: SourceTable,
@@ -322,7 +326,8 @@ export class SourceDeployer {
   ): Promise<SourceTable> {
     const slug = slugify(named.name_slug ?? draft.name);
     for (let attempt = 0; ; attempt += 1) {
-      const free = freeSlug(slug, await slugsLike(this.#store.read, draft.owner_id, slug));
+      const skipped = Math.floor(Math.random() * Math.min(2 ** attempt, slugSpreadMax));
+      const free = freeSlug(slug, await slugsLike(this.#store.read, draft.owner_id, slug), skipped);
       const isNamed = named.name !== undefined || named.name_slug !== undefined;
       const source = { ...draft, name_slug: free, name: isNamed ? draft.name : free };
       try {
@@ -337,7 +342,7 @@ export class SourceDeployer {
         });
         return source;
       } catch (error) {
-        if (!isUniqueViolation(error) || attempt >= 10) throw error;
+        if (!isUniqueViolation(error) || attempt >= slugTriesMax) throw error;
       }
     }
   }

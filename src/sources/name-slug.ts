@@ -12,11 +12,13 @@ export function slugify(name: string): string {
   return slug === '' ? 'source' : slug;
 }
 
-/** The slug itself, or with the first free `-2`, `-3`, … */
-export function freeSlug(slug: string, taken: ReadonlySet<string>): string {
-  if (!taken.has(slug)) return slug;
-  for (let number = 2; ; number += 1) {
-    const candidate = `${slug}-${number}`;
-    if (!taken.has(candidate)) return candidate;
+/** The slug itself, or with the first free `-2`, `-3`, … `skipped`: so many free ones are left to others. */
+export function freeSlug(slug: string, taken: ReadonlySet<string>, skipped = 0): string {
+  let left = skipped;
+  for (let number = 1; ; number += 1) {
+    const candidate = number === 1 ? slug : `${slug}-${number}`;
+    if (taken.has(candidate)) continue;
+    if (left === 0) return candidate;
+    left -= 1;
   }
 }
