@@ -93,10 +93,15 @@ describe('the files for Compose', () => {
       name,
       host,
     ]);
+    // In the backend of endpoints, and in that of everything else.
+    const named = nodes.map(([name]) => [name, name]);
+    assert.deepEqual(servers, named);
+    const tracking = [...proxy.matchAll(/^ {2}server (\w+) (\w+):8080 track nodes\/(\w+)$/gm)];
     assert.deepEqual(
-      servers,
-      nodes.map(([name]) => [name, name]),
+      tracking.map(([, name, host, tracked]) => [name, host, tracked]),
+      nodes.map(([name]) => [name, name, name]),
     );
+    assert.match(proxy, /use_backend endpoints if \{ path_beg \/in\/ \}/);
     assert.match(proxy, /option httpchk GET \/readyz/);
     const [, inter, fall] = /inter (\d+)s fall (\d+)/.exec(proxy) ?? [];
     for (const [name, { environment = {} }] of nodes) {

@@ -2,7 +2,7 @@ import { type KeyedItem, keyRow, writeOnce } from '#idempotency/idempotency-key-
 import type { RequestKey } from '#idempotency/request-key.ts';
 import type { JobPayloads } from '#jobs/job-kinds.ts';
 import { insertNewJobs, isQueued, jobRow, type LeasedJob, leasedHere, type NewJob } from '#jobs/job-store.ts';
-import { throughOthersMs } from '#jobs/lanes-through-others.ts';
+import { recentMs } from '#jobs/recent-lanes.ts';
 import { UnpersistedJob } from '#jobs/unpersisted-job.ts';
 import type { WorkerPool } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
@@ -25,7 +25,7 @@ import type { SourceEndpoint } from './resolve-endpoint.ts';
 const waitingForReplyMax = 256;
 
 /** Half of the time for which the owner of a lane remembers that other nodes accept requests too. */
-const noticedForMs = throughOthersMs / 2;
+const noticedForMs = recentMs / 2;
 /** Maximum pause between two checks whether the job was claimed. Pauses double up to this, half a second in total. */
 const noticePauseMaxMs = 256;
 
@@ -88,6 +88,7 @@ export class RequestAcceptor {
     const keyed = key && keyRow(key, { jobId: job.id, nowMs: job.nowMs, accepted: true });
     if (endpoint.flowControl !== null)
       return this.#hold(endpoint.sourceId, holdRun(job, endpoint.flowControl), event.length, keyed);
+    if (!this.#pool.lanes.owns(endpoint.lane)) await this.#pool.takeIfFree(endpoint.lane);
     return this.#pool.hasRoom(endpoint.lane, endpoint.ownerId)
       ? this.#runHere(job, event.length, { key: keyed })
       : this.#leaveInStore(endpoint, job, event.length, keyed);
@@ -105,6 +106,7 @@ export class RequestAcceptor {
     key?: RequestKey,
     { isPrivate = false } = {},
   ): Promise<{ jobId: string; reply: HttpReply | undefined } | undefined> {
+    if (!this.#pool.lanes.owns(endpoint.lane)) await this.#pool.takeIfFree(endpoint.lane);
     const isHere = this.#pool.hasTurn(endpoint.lane);
     const elsewhere = this.#elsewhere.get(endpoint.sourceId) ?? 0;
     // Both counts together: this node may take or lose the lane while callers wait.

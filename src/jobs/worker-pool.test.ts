@@ -550,6 +550,40 @@ describe('the worker pool', () => {
     });
 
     if (fixture.dialect === 'postgres')
+      test('takes a lane that no node has for a request that came to it, and asks once where another node has it', async () => {
+        await withPool(
+          async () => {},
+          async (one) => {
+            await one.takeIfFree('dc_1');
+            assert.equal(one.lanes.owns('dc_1'), true);
+            await withPool(
+              async () => {},
+              async (two) => {
+                const asked = mock.method(two.lanes, 'take');
+                await two.takeIfFree('dc_1');
+                await two.takeIfFree('dc_1');
+                assert.equal(two.lanes.owns('dc_1'), false);
+                assert.equal(asked.mock.callCount(), 1);
+                await two.takeIfFree('dc_2');
+                await two.takeIfFree('dc_2');
+                assert.equal(two.lanes.owns('dc_2'), true);
+                assert.equal(asked.mock.callCount(), 2);
+              },
+            );
+            // A node that runs nothing takes no turns.
+            await withPool(
+              async () => {},
+              async (ingress) => {
+                await ingress.takeIfFree('dc_3');
+                assert.equal(ingress.lanes.owns('dc_3'), false);
+              },
+              { claims: false },
+            );
+          },
+        );
+      });
+
+    if (fixture.dialect === 'postgres')
       test('who gets the turn of a lane begins with what waits in the store, and goes through it while there are others', async () => {
         const others = await fixture.open();
         await others.transaction((tx) =>

@@ -15,13 +15,13 @@ import type { LeasedJob } from './job-store.ts';
 import { LaneHandOver } from './lane-hand-over.ts';
 import { releaseLanes } from './lane-lease-store.ts';
 import { LaneLeases } from './lane-leases.ts';
-import { LanesThroughOthers } from './lanes-through-others.ts';
 import { LeaseClock } from './lease-clock.ts';
 import { type Beat, NodeHeartbeat } from './node-heartbeat.ts';
 import type { NodeClock } from './node-state-store.ts';
 import { recoverExpired, releaseNode, releaseUnknown } from './node-store.ts';
 import { PoolPlaces } from './pool-places.ts';
 import { Quarantine } from './quarantine.ts';
+import { RecentLanes } from './recent-lanes.ts';
 import { retryDelayMs } from './retry-schedule.ts';
 import { Solitude, type SolitudeTimes } from './solitude.ts';
 
@@ -58,7 +58,10 @@ export class WorkerPool {
   readonly #solitude: Solitude;
   readonly #quarantine: Quarantine;
   readonly #failed: FailedAttempts;
-  readonly #throughOthers = new LanesThroughOthers();
+  /** Lanes whose requests come to other nodes too: all of their jobs go through the store, where they are in order. */
+  readonly #throughOthers = new RecentLanes();
+  /** Lanes that this node asked for. */
+  readonly #askedFor = new RecentLanes();
   /** Lanes that may have jobs in the store, for which there was no room here or which came through another node. `poolFull`: of any lane. */
   readonly #fullLanes = new ClaimMarks();
   #poolFull = false;
@@ -175,6 +178,17 @@ export class WorkerPool {
   /** True when a job of this lane may run here as soon as it is accepted, before any that wait in the store. */
   hasTurn(lane: string): boolean {
     return this.lanes.owns(lane) && !this.#throughOthers.has(lane);
+  }
+
+  /**
+   * Takes the lane if no node has it. A request for it has come to this node, and the next ones may come here too, as from a balancer that
+   * goes by path: on another node each of them would wait in the store. Resolves at once where it was asked for a moment ago.
+   */
+  async takeIfFree(lane: string): Promise<void> {
+    if (!this.#claims || this.#draining || this.lanes.owns(lane) || this.#askedFor.has(lane)) return;
+    this.#askedFor.add(lane);
+    // Who has the turn does not matter to the request.
+    await this.lanes.take([lane]).catch(() => {});
   }
 
   /** The same as `hasRoom` for a job that has to stay in this process, with the bound of those in its lane. */
@@ -385,6 +399,7 @@ export class WorkerPool {
     if (this.#claims && (await this.#lookAtLanes(nowMs))) this.#handOver.begin();
     await this.#quarantine.notifyPending();
     this.#throughOthers.forgetOld();
+    this.#askedFor.forgetOld();
     await this.#releaseUnknown();
     await this.#quarantine.prune();
   }

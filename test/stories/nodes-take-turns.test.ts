@@ -106,6 +106,24 @@ describe('several nodes on one PostgreSQL', { skip: postgresSkip() }, () => {
     );
   });
 
+  test('a source has its turn on the node that its first request comes to', async () => {
+    const deploymentsOn = async (at: number): Promise<string[]> => {
+      const { processes } = (await node(at).admin.api('GET', '/v1/instance/processes')).body.data;
+      return processes.flatMap((one: { deployment_ids: string[] }) => one.deployment_ids);
+    };
+    for (const at of [0, 1]) {
+      const sources = await Promise.all(upTo(6).map((n) => create(counter, `first at ${at} ${n}`)));
+      const answers = await Promise.all(sources.map(({ send }) => send(at, 1)));
+      assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([200]));
+      const [here, elsewhere] = [await deploymentsOn(at), await deploymentsOn(1 - at)];
+      assert.deepEqual(
+        sources.filter(({ id }) => !here.includes(id) || elsewhere.includes(id)),
+        [],
+        `node ${at}`,
+      );
+    }
+  });
+
   test('what was deleted through one node takes no request through the other from then on', async () => {
     const removed = async (path: string, make: () => Promise<{ id: string; url: string }>) => {
       for (let round = 0; round < 5; round += 1) {

@@ -1,8 +1,8 @@
-/** How long a lane whose jobs came through other nodes continues to go through the store after the last one. */
-export const throughOthersMs = 10_000;
+/** How long something about a lane that concerns other nodes counts after it was seen last. */
+export const recentMs = 10_000;
 
-/** Lanes whose requests come to other nodes too: all of their jobs go through the store, where they are in order. */
-export class LanesThroughOthers {
+/** Lanes of which something was seen within the last ten seconds. */
+export class RecentLanes {
   readonly #untilMs = new Map<string, number>();
   readonly #nowMs: () => number;
 
@@ -12,7 +12,7 @@ export class LanesThroughOthers {
   }
 
   add(lane: string): void {
-    this.#untilMs.set(lane, this.#nowMs() + throughOthersMs);
+    this.#untilMs.set(lane, this.#nowMs() + recentMs);
   }
 
   has(lane: string): boolean {
