@@ -95,7 +95,7 @@ async function measure(
     return results;
   };
   await send(2);
-  // A node that was told of requests by others sends its own through the store too, for ten seconds after the last one.
+  // Requests that come to several nodes go through the store, and so do those that follow within ten seconds.
   if (kind === 'source, own node') await delay(recentMs + 1_000);
   const before = await countersOf();
   const results = await send(kind === 'source' ? 4 : 1);

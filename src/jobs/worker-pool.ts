@@ -170,7 +170,7 @@ export class WorkerPool {
     );
   }
 
-  /** For how many jobs at once `hasRoom` counts: it does not see those that were told to come and are not here yet. */
+  /** For how many jobs the answer of `hasRoom` holds: a job takes its place only when it begins. */
   get placesLeft(): number {
     return this.#places.left;
   }
