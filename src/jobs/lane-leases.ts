@@ -3,7 +3,7 @@ import { countLanes, releaseLanes, takeLanes } from './lane-lease-store.ts';
 import { isSharedLane } from './shared-lane.ts';
 
 /** A lane without work is released after this long: any node may get its next work. */
-const idleMs = 60_000;
+export const laneIdleMs = 60_000;
 /** Every transaction that added work to a lane has ended this long after the lane was last used here. */
 const settleMs = 250;
 /** This node does not take back a lane that it handed over for this long, so that other nodes come first. */
@@ -124,7 +124,7 @@ export class LaneLeases {
    */
   async look(options: { nowMs: number; isBusy: (lane: string) => boolean }): Promise<boolean> {
     if (this.#isSole) return false;
-    const sinceMs = this.#nowMs() - idleMs;
+    const sinceMs = this.#nowMs() - laneIdleMs;
     await this.#release(() =>
       this.#ownWhere((lane, usedAtMs) => usedAtMs < sinceMs && !options.isBusy(lane)),
     );

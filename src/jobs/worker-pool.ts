@@ -14,7 +14,7 @@ import { endsWithAttempt, startJobSpan } from './job-span.ts';
 import type { LeasedJob } from './job-store.ts';
 import { LaneHandOver } from './lane-hand-over.ts';
 import { releaseLanes } from './lane-lease-store.ts';
-import { LaneLeases } from './lane-leases.ts';
+import { LaneLeases, laneIdleMs } from './lane-leases.ts';
 import { LeaseClock } from './lease-clock.ts';
 import { type Beat, NodeHeartbeat } from './node-heartbeat.ts';
 import type { NodeClock } from './node-state-store.ts';
@@ -60,8 +60,8 @@ export class WorkerPool {
   readonly #failed: FailedAttempts;
   /** Lanes whose requests come to other nodes too: all of their jobs go through the store, where they are in order. */
   readonly #throughOthers = new RecentLanes();
-  /** Lanes that this node asked for. */
-  readonly #askedFor = new RecentLanes();
+  /** Lanes that this node asked for, each at most as often as one that is idle becomes free: most of them another node has. */
+  readonly #askedFor = new RecentLanes({ forMs: laneIdleMs });
   /** Lanes that may have jobs in the store, for which there was no room here or which came through another node. `poolFull`: of any lane. */
   readonly #fullLanes = new ClaimMarks();
   #poolFull = false;
