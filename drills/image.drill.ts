@@ -183,6 +183,10 @@ async function onThePort(path: string): Promise<string> {
     .map((object) => {
       if (object.kind !== 'Deployment') return object;
       const [container] = object.spec.template.spec.containers;
+      // Podman maps no ports of a pod that shares the network, and then knows none by name.
+      delete container.ports;
+      for (const probe of [container.livenessProbe, container.readinessProbe, container.startupProbe])
+        if (probe?.httpGet !== undefined) probe.httpGet.port = port;
       container.env.push(
         { name: 'MILLRACE_PORT', value: `${port}` },
         { name: 'MILLRACE_HOST', value: '127.0.0.1' },
