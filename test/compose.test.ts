@@ -101,7 +101,7 @@ describe('the files for Compose', () => {
       tracking.map(([, name, host, tracked]) => [name, host, tracked]),
       nodes.map(([name]) => [name, name, name]),
     );
-    assert.match(proxy, /use_backend endpoints if \{ path_beg \/in\/ \}/);
+    assert.match(proxy, /use_backend endpoints if \{ path_beg \/in\/ \} !/);
     assert.match(proxy, /option httpchk GET \/readyz/);
     const [, inter, fall] = /inter (\d+)s fall (\d+)/.exec(proxy) ?? [];
     for (const [name, { environment = {} }] of nodes) {

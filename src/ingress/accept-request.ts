@@ -88,7 +88,7 @@ export class RequestAcceptor {
     const keyed = key && keyRow(key, { jobId: job.id, nowMs: job.nowMs, accepted: true });
     if (endpoint.flowControl !== null)
       return this.#hold(endpoint.sourceId, holdRun(job, endpoint.flowControl), event.length, keyed);
-    if (!this.#pool.lanes.owns(endpoint.lane)) await this.#pool.takeIfFree(endpoint.lane);
+    if (!this.#pool.lanes.owns(endpoint.lane)) await this.#pool.takeIfFree(endpoint.lane, endpoint.ownerId);
     return this.#pool.hasRoom(endpoint.lane, endpoint.ownerId)
       ? this.#runHere(job, event.length, { key: keyed })
       : this.#leaveInStore(endpoint, job, event.length, keyed);
@@ -106,7 +106,7 @@ export class RequestAcceptor {
     key?: RequestKey,
     { isPrivate = false } = {},
   ): Promise<{ jobId: string; reply: HttpReply | undefined } | undefined> {
-    if (!this.#pool.lanes.owns(endpoint.lane)) await this.#pool.takeIfFree(endpoint.lane);
+    if (!this.#pool.lanes.owns(endpoint.lane)) await this.#pool.takeIfFree(endpoint.lane, endpoint.ownerId);
     const isHere = this.#pool.hasTurn(endpoint.lane);
     const elsewhere = this.#elsewhere.get(endpoint.sourceId) ?? 0;
     // Both counts together: this node may take or lose the lane while callers wait.

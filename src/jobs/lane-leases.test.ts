@@ -43,6 +43,28 @@ describe('whose turn a lane is', () => {
     const insert = (...rows: ReturnType<typeof job>[]) =>
       fixture.store.transaction((tx) => insertJobs(tx, rows));
 
+    test('those whose requests come to other nodes are handed over before others', async () => {
+      const one = await leasesOf('n1');
+      await one.take(lanes(8));
+      await leasesOf('n2');
+      nowMs += 1_000;
+      const elsewhere = ['dc_6', 'dc_7'];
+      // Used last, so that otherwise they would be the last to go.
+      for (const lane of elsewhere) one.owns(lane);
+      assert.equal(
+        await one.look({ nowMs: 0, isBusy: nothingBusy, comesElsewhere: (lane) => elsewhere.includes(lane) }),
+        true,
+      );
+      nowMs += 1_000;
+      await one.giveUp(nothingBusy);
+      const given = lanes(8).filter((lane) => !one.owns(lane));
+      assert.ok(given.length > 0);
+      assert.deepEqual(
+        given.filter((lane) => !elsewhere.includes(lane)),
+        [],
+      );
+    });
+
     test('other nodes are taken to be there until this one has looked, and for a minute after it saw any', async () => {
       const one = await leasesOf('n1');
       assert.equal(one.hasOthers, true);

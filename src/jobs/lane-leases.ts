@@ -120,9 +120,14 @@ export class LaneLeases {
 
   /**
    * Gives up what is idle, and chooses what is to be handed to nodes that have less. `isBusy`: something of a lane is under way in this
-   * process. Returns whether any waits to be handed over.
+   * process. `comesElsewhere`: requests of a lane come to other nodes, so that it is handed over before others. Returns whether any
+   * waits to be handed over.
    */
-  async look(options: { nowMs: number; isBusy: (lane: string) => boolean }): Promise<boolean> {
+  async look(options: {
+    nowMs: number;
+    isBusy: (lane: string) => boolean;
+    comesElsewhere?: (lane: string) => boolean;
+  }): Promise<boolean> {
     if (this.#isSole) return false;
     const sinceMs = this.#nowMs() - laneIdleMs;
     await this.#release(() =>
@@ -134,8 +139,11 @@ export class LaneLeases {
     const staying = [...this.#own].filter(([lane]) => !this.#leaving.has(lane));
     const excess = staying.length - Math.ceil(lanes / Math.max(1, nodes));
     if (nodes > 1 && excess > Math.max(1, staying.length * unevenPart)) {
-      // The least recently used lanes come first: they are least likely to have work that the hand-over must wait for.
-      staying.sort(([, a], [, b]) => a - b);
+      // Then the least recently used lanes: they are least likely to have work that the hand-over must wait for.
+      const { comesElsewhere = () => false } = options;
+      staying.sort(
+        ([one, a], [other, b]) => Number(comesElsewhere(other)) - Number(comesElsewhere(one)) || a - b,
+      );
       for (const [lane] of staying.slice(0, Math.ceil(excess * givenPart))) this.#leaving.add(lane);
     }
     return this.isLeaving;

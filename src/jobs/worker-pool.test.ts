@@ -550,37 +550,29 @@ describe('the worker pool', () => {
     });
 
     if (fixture.dialect === 'postgres')
-      test('takes a lane that no node has for a request that came to it, and asks once where another node has it', async () => {
-        await withPool(
-          async () => {},
-          async (one) => {
-            await one.takeIfFree('dc_1');
-            assert.equal(one.lanes.owns('dc_1'), true);
-            await withPool(
-              async () => {},
-              async (two) => {
-                const asked = mock.method(two.lanes, 'take');
-                await two.takeIfFree('dc_1');
-                await two.takeIfFree('dc_1');
-                assert.equal(two.lanes.owns('dc_1'), false);
-                assert.equal(asked.mock.callCount(), 1);
-                await two.takeIfFree('dc_2');
-                await two.takeIfFree('dc_2');
-                assert.equal(two.lanes.owns('dc_2'), true);
-                assert.equal(asked.mock.callCount(), 2);
-              },
-            );
-            // A node that runs nothing takes no turns.
-            await withPool(
-              async () => {},
-              async (ingress) => {
-                await ingress.takeIfFree('dc_3');
-                assert.equal(ingress.lanes.owns('dc_3'), false);
-              },
-              { claims: false },
-            );
-          },
-        );
+      test('takes a lane that no node has for requests that came to it, with others, and asks once where another node has it', async () => {
+        const idle = async () => {};
+        await withPool(idle, async (one) => {
+          await one.takeIfFree('dc_1', 'o_1');
+          assert.equal(one.lanes.owns('dc_1'), true);
+          await withPool(idle, async (two) => {
+            const asked = mock.method(two.lanes, 'take');
+            await Promise.all([two.takeIfFree('dc_1', 'o_1'), two.takeIfFree('dc_1', 'o_1')]);
+            await two.takeIfFree('dc_1', 'o_1');
+            assert.equal(two.lanes.owns('dc_1'), false);
+            assert.equal(asked.mock.callCount(), 1);
+            const many = Array.from({ length: 40 }, (_, n) => `dc_many_${n}`);
+            await Promise.all(many.map((lane) => two.takeIfFree(lane, 'o_1')));
+            assert.ok(many.every((lane) => two.lanes.owns(lane)));
+            assert.ok(asked.mock.callCount() <= 3, `${asked.mock.callCount()} transactions`);
+          });
+          // A node that runs nothing takes no turns, and one that has no room takes none either.
+          const ingress = async (pool: WorkerPool) => {
+            await pool.takeIfFree('dc_2', 'o_1');
+            assert.equal(pool.lanes.owns('dc_2'), false);
+          };
+          await withPool(idle, ingress, { claims: false });
+        });
       });
 
     if (fixture.dialect === 'postgres')

@@ -8,13 +8,14 @@ import { currentSpan, inSpan } from '#telemetry/span.ts';
 import { noTracer, type Tracer } from '#telemetry/tracer.ts';
 import { type ClaimOptions, claimJobs, claimSuspect, type OwnerTurns, whatWaits } from './claim-store.ts';
 import { FailedAttempts } from './failed-attempts.ts';
+import { FreeLanes } from './free-lanes.ts';
 import type { JobPayloads } from './job-kinds.ts';
 import type { JobRegistry } from './job-registry.ts';
 import { endsWithAttempt, startJobSpan } from './job-span.ts';
 import type { LeasedJob } from './job-store.ts';
 import { LaneHandOver } from './lane-hand-over.ts';
 import { releaseLanes } from './lane-lease-store.ts';
-import { LaneLeases, laneIdleMs } from './lane-leases.ts';
+import { LaneLeases } from './lane-leases.ts';
 import { LeaseClock } from './lease-clock.ts';
 import { type Beat, NodeHeartbeat } from './node-heartbeat.ts';
 import type { NodeClock } from './node-state-store.ts';
@@ -60,8 +61,7 @@ export class WorkerPool {
   readonly #failed: FailedAttempts;
   /** Lanes whose requests come to other nodes too: all of their jobs go through the store, where they are in order. */
   readonly #throughOthers = new RecentLanes();
-  /** Lanes that this node asked for, each at most as often as one that is idle becomes free: most of them another node has. */
-  readonly #askedFor = new RecentLanes({ forMs: laneIdleMs });
+  readonly #freeLanes: FreeLanes;
   /** Lanes that may have jobs in the store, for which there was no room here or which came through another node. `poolFull`: of any lane. */
   readonly #fullLanes = new ClaimMarks();
   #poolFull = false;
@@ -135,6 +135,7 @@ export class WorkerPool {
     });
     this.#failed = new FailedAttempts({ node, store, clock, quarantine: this.#quarantine });
     this.lanes = new LaneLeases(options);
+    this.#freeLanes = new FreeLanes(this.lanes);
     this.lanes.onTaken((lanes) => this.#taken(lanes));
     this.#handOver = new LaneHandOver({ lanes: this.lanes, isBusy: this.#isBusy, logger });
   }
@@ -175,20 +176,22 @@ export class WorkerPool {
     return this.#places.left;
   }
 
+  /** Jobs that failed here, which is not stored yet. */
+  get failedHere(): ReadonlySet<string> {
+    return this.#failed.ids();
+  }
+
   /** True when a job of this lane may run here as soon as it is accepted, before any that wait in the store. */
   hasTurn(lane: string): boolean {
     return this.lanes.owns(lane) && !this.#throughOthers.has(lane);
   }
 
-  /**
-   * Takes the lane if no node has it. A request for it has come to this node, and the next ones may come here too, as from a balancer that
-   * goes by path: on another node each of them would wait in the store. Resolves at once where it was asked for a moment ago.
-   */
-  async takeIfFree(lane: string): Promise<void> {
-    if (!this.#claims || this.#draining || this.lanes.owns(lane) || this.#askedFor.has(lane)) return;
-    this.#askedFor.add(lane);
-    // Who has the turn does not matter to the request.
-    await this.lanes.take([lane]).catch(() => {});
+  /** Takes a lane that no node has, when this one has room for a job of it now (`free-lanes.ts`). */
+  async takeIfFree(lane: string, ownerId: string): Promise<void> {
+    const hasRoom =
+      this.#claims && !this.#draining && !this.#solitude.isUnderWay && this.#places.areFreeIn(lane, ownerId);
+    if (!hasRoom || !this.#store.writes.healthy || this.lanes.owns(lane)) return;
+    await this.#freeLanes.take(lane);
   }
 
   /** The same as `hasRoom` for a job that has to stay in this process, with the bound of those in its lane. */
@@ -377,7 +380,8 @@ export class WorkerPool {
 
   /** Finds out which lanes this node should have, and hands over those that others should. */
   async #lookAtLanes(nowMs: number): Promise<boolean> {
-    return this.lanes.look({ nowMs, isBusy: this.#isBusy });
+    const comesElsewhere = (lane: string) => this.#throughOthers.has(lane);
+    return this.lanes.look({ nowMs, isBusy: this.#isBusy, comesElsewhere });
   }
 
   /** Results of work under the lost lease are refused, so that work is aborted: other nodes do it again. */
@@ -399,7 +403,7 @@ export class WorkerPool {
     if (this.#claims && (await this.#lookAtLanes(nowMs))) this.#handOver.begin();
     await this.#quarantine.notifyPending();
     this.#throughOthers.forgetOld();
-    this.#askedFor.forgetOld();
+    this.#freeLanes.forgetOld();
     await this.#releaseUnknown();
     await this.#quarantine.prune();
   }

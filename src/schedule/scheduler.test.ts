@@ -205,6 +205,7 @@ describe('timers', () => {
         node: 'n_here',
         lanes: { hasOthers: false },
         placesLeft: 2,
+        failedHere: new Set(),
         // Older work of this lane waits in the store.
         hasRoom: (lane) => lane !== 'dc_2',
         run: (job) => begun.push(job),
@@ -250,9 +251,14 @@ describe('timers', () => {
         fired: 0,
       });
       assert.equal(begun.length, 2);
+      // The tick before failed here, and that is not stored yet.
+      await runAll(store);
+      const failedHere = new Set(['tick_dc_1:timer', 'tick_dc_3:timer', 'tick_dc_4:timer']);
+      await fireDueTimers(ofSources({ ...pool, placesLeft: 9, failedHere }), start + 2 * minute);
+      assert.equal(begun.length, 2);
       // Where there are other nodes, the node that has the turn of the lane takes it from the store.
       await runAll(store);
-      await fireDueTimers(ofSources({ ...pool, lanes: { hasOthers: true } }), start + 2 * minute);
+      await fireDueTimers(ofSources({ ...pool, lanes: { hasOthers: true } }), start + 3 * minute);
       assert.equal(begun.length, 2);
       assert.equal((await states()).filter((line) => line.includes('queued')).length, 4);
     });

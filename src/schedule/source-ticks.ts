@@ -8,7 +8,7 @@ import { timerEvent } from './timer-event.ts';
 export type HoldTicks = (tx: Tx, jobs: readonly NewJob<'run_source'>[]) => Promise<NewJob<'run_source'>[]>;
 
 /** Where the runs of ticks begin. */
-export type TickPool = Pick<WorkerPool, 'node' | 'placesLeft' | 'hasRoom' | 'run' | 'poke'> & {
+export type TickPool = Pick<WorkerPool, 'node' | 'placesLeft' | 'failedHere' | 'hasRoom' | 'run' | 'poke'> & {
   lanes: Pick<WorkerPool['lanes'], 'hasOthers'>;
 };
 
@@ -71,10 +71,12 @@ export class SourceTicks implements TickTarget {
     // This transaction may last longer than a lane is kept from other nodes after its last use.
     if (pool.lanes.hasOthers) return here;
     let left = pool.placesLeft;
+    // Ticks of a timer have one job id: what is going to be stored of the one before must not meet this one.
+    const { failedHere } = pool;
     for (const job of jobs) {
       const { ownerId, lane = '', payload } = job;
       if (left <= 0) break;
-      if (payload.flow !== undefined || !pool.hasRoom(lane, ownerId)) continue;
+      if (payload.flow !== undefined || failedHere.has(job.id) || !pool.hasRoom(lane, ownerId)) continue;
       here.add(job);
       left -= 1;
     }

@@ -6,6 +6,7 @@ export function noPlaces(poke: () => void = () => {}): TickPool {
     node: 'n_none',
     lanes: { hasOthers: false },
     placesLeft: 0,
+    failedHere: new Set(),
     hasRoom: () => false,
     run: () => {},
     poke,
