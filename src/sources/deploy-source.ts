@@ -316,7 +316,8 @@ export class SourceDeployer {
 
   /**
    * The slug is taken in the same transaction; when creations race for one, the losers take others, which are the further
-   * apart the more often they lose: if each took the next one, only one of them would win each time. A source whose caller names neither is called as its slug, so that two of one component can be distinguished.
+   * apart the more often they lose: if each took the next one, only one of them would win each time. A source whose caller
+   * names neither is called as its slug, so that two of one component can be distinguished.
    */
   async #insert(
     draft: SourceTable,
