@@ -8,7 +8,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { Agent, setGlobalDispatcher } from 'undici';
+import { GreedyClient, statusOf } from './support/greedy-client.ts';
 import { treeUsage } from './support/process-tree.ts';
 import { type Service, startService } from './support/service.ts';
 
@@ -41,14 +41,7 @@ const answering = `export default {
   name: 'answering', version: '0.0.1', props: { http: '$.interface.http' },
   async run(event) { this.http.respond({ status: 200, body: 'ok' }); },
 };`;
-/** Half a megabyte of source text that is different each time, so that it is built each time, and never evaluated to its end. */
-const endless = (n: number) =>
-  `const table = [${Array.from({ length: 20_000 }, (_, index) => `{ n: ${n}, i: ${index} }`).join(',')}]; for (;;) table.reverse();
-  export default { name: 'endless', version: '0.0.1', props: {}, async run() {} };`;
-
-type Outcomes = Map<string, number>;
-
-function count(outcomes: Outcomes, outcome: string): void {
+function count(outcomes: Map<string, number>, outcome: string): void {
   outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
 }
 
@@ -77,17 +70,6 @@ async function createWorkflow(service: Service, orgId: string, kind: Kind): Prom
   return data.triggers[0]?.endpoint_url ?? '';
 }
 
-async function statusOf(request: Promise<Response>): Promise<string> {
-  try {
-    const response = await request;
-    const text = await response.text();
-    const code = response.ok ? '' : (/"(?:error|message)": *"([^"]{0,100})/.exec(text)?.[1] ?? '');
-    return `${response.status} ${code}`.trim();
-  } catch {
-    return 'no answer';
-  }
-}
-
 const request = (url: string) => statusOf(fetch(url, { method: 'POST', body: '{}' }));
 
 function quantile(times: readonly number[], q: number): number {
@@ -101,7 +83,7 @@ const shown = (ms: number): string => (ms < 10 ? ms.toFixed(2) : ms.toFixed(0));
 async function neighbour(service: Service, target: { orgId: string; url: string }, name: string) {
   const warm: number[] = [];
   const deploys: number[] = [];
-  const statuses: Outcomes = new Map();
+  const statuses = new Map<string, number>();
   const endAt = performance.now() + seconds * 1000;
   const timed = async (times: number[], everyMs: number, work: () => Promise<string>) => {
     while (performance.now() < endAt) {
@@ -142,27 +124,13 @@ async function neighbour(service: Service, target: { orgId: string; url: string 
 }
 let quietP99: number | undefined;
 
-// Callers of the greedy owner wait for minutes.
-setGlobalDispatcher(new Agent({ headersTimeout: 0, bodyTimeout: 0 }));
 const service = await startService({
   MILLRACE_SANDBOX: options.level === 'kernel' ? 'require' : 'seat-belt',
   ...(options.memory === '' ? {} : { MILLRACE_PROCESSES_MEMORY: options.memory }),
 });
-let over = false;
-const outcomes: Outcomes = new Map();
-/** Keeps so many requests of the greedy owner under way. */
-function keepUnderWay(name: string, times: number, work: (n: number) => Promise<string>): void {
-  for (let n = 0; n < times; n += 1) {
-    void (async () => {
-      while (!over) {
-        const outcome = await work(n);
-        if (!over) count(outcomes, `${name}: ${outcome}`);
-        await delay(100);
-      }
-    })();
-  }
-}
+const client = new GreedyClient();
 try {
+  await client.ready();
   const other = await makeWorkspace(service, 'Other');
   const greedy = await makeWorkspace(service, 'Greedy');
   const url = await deployAnswering(service, other, 'warm');
@@ -174,27 +142,22 @@ try {
   const rows = [await neighbour(service, target, 'alone')];
   for (const kind of ['sleeping', 'spinning', 'hungry'] as const) {
     const times = Number(options[kind]);
-    keepUnderWay(kind, times, () => request(endpoints.get(kind) ?? ''));
+    client.add({ name: kind, times, url: endpoints.get(kind) ?? '', headers: {} });
     await delay(settleMs);
     rows.push(await neighbour(service, target, `${times} ${kind}`));
   }
-  let built = 0;
-  keepUnderWay('build', Number(options.builds), () => {
-    built += 1;
-    return statusOf(
-      fetch(`${service.url}/v1/sources/`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${service.apiKey}`, 'content-type': 'application/json' },
-        body: JSON.stringify({ name: 'endless', org_id: greedy, component_code: endless(built) }),
-      }),
-    );
+  client.add({
+    name: 'build',
+    times: Number(options.builds),
+    url: `${service.url}/v1/sources/`,
+    headers: { authorization: `Bearer ${service.apiKey}`, 'content-type': 'application/json' },
+    build: { orgId: greedy },
   });
   await delay(settleMs);
   rows.push(await neighbour(service, target, `${options.builds} builds`));
   console.table(rows);
-  console.log('how requests of the greedy owner ended:', Object.fromEntries(outcomes));
+  console.log('how requests of the greedy owner ended:', await client.stop());
 } finally {
-  over = true;
   await service.stop();
 }
 process.exit();

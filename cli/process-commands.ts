@@ -31,9 +31,10 @@ async function show(session: Session): Promise<void> {
       column('OWNER', ownerOf),
       column('STATE', 'state'),
       column('SHARED', ({ shared }) => (shared ? 'yes' : 'no')),
+      // A node of the version before, during an upgrade, answers without names.
       column('WITH ACCOUNTS OF', ({ trust_domain: members, trust_domain_names: usernames }) =>
         members
-          .map((id, index) => usernames[index] ?? id)
+          .map((id, index) => usernames?.[index] ?? id)
           .slice(1)
           .join(', '),
       ),

@@ -96,15 +96,17 @@ test('a program that a builder process starts ends with it', { skip }, async () 
   await once(output.resume(), 'end');
 });
 
-test('a builder process has the priority of user code, and so has what it starts', { skip }, async () => {
+test('a builder process has a lower priority than user code, and so has what it starts', {
+  skip,
+}, async () => {
   const code = `const { execFile } = require('child_process');
     execFile(process.execPath, ['-p', 'os.getPriority()'], (error, out) => require('fs').writeSync(3, os.getPriority() + ' ' + out));`;
   for (const walls of [raised(), new BuilderWalls()]) {
     const { child, output } = start(walls, code);
-    const session = sessionNicenessOf(child.pid ?? 0) ?? niceness.usual;
+    const session = sessionNicenessOf(child.pid ?? 0) ?? niceness.build;
     assert.deepEqual(
       [(await text(output)).trim(), session],
-      [`${niceness.usual} ${niceness.usual}`, niceness.usual],
+      [`${niceness.build} ${niceness.build}`, niceness.build],
     );
   }
 });

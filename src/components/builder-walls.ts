@@ -72,7 +72,7 @@ export class BuilderWalls {
         stdio: ['pipe', 'ignore', 'pipe', 'pipe', way, ...(filter === undefined ? [] : [filter])],
         windowsHide: true,
       });
-      if (child.pid !== undefined) setTreePriority(child.pid, niceness.usual);
+      if (child.pid !== undefined) setTreePriority(child.pid, niceness.build);
       return child;
     } finally {
       if (filter !== undefined) closeSync(filter);

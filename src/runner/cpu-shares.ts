@@ -8,8 +8,18 @@ export interface CpuLook<P> {
   wantsCpu: boolean;
 }
 
-/** Niceness of processes of user code, and of processes that keep cores busy for an owner beyond its share. */
-export const niceness = { usual: 5, greedy: 19 };
+/** A process whose priority changes. */
+export interface CpuChange<P> {
+  process: P;
+  ownerId: string;
+  isGreedy: boolean;
+}
+
+/**
+ * Niceness of processes of user code, of builds, and of processes that keep cores busy for an owner beyond its share. A build has threads for all
+ * cores: with the niceness of user code, the warm calls of others took twice as long while many were built.
+ */
+export const niceness = { usual: 5, build: 12, greedy: 19 };
 
 /** An owner may use half of the cores, at least one. When it uses more than `nearlyPart` of that, its busy processes get a lower priority. */
 const sharePart = 1 / 2;
@@ -44,7 +54,7 @@ export class CpuShares<P extends object> {
   }
 
   /** Returns the processes whose priority changes because of their use since the last look, which was `elapsedMs` ago. */
-  look(looks: readonly CpuLook<P>[], elapsedMs: number): { process: P; isGreedy: boolean }[] {
+  look(looks: readonly CpuLook<P>[], elapsedMs: number): CpuChange<P>[] {
     const used = looks.map((look) => ({ ...look, usedMs: this.#usedMs(look) }));
     const byOwner = new Map<string, number>();
     for (const { ownerId, usedMs } of used) byOwner.set(ownerId, (byOwner.get(ownerId) ?? 0) + usedMs);
@@ -52,7 +62,7 @@ export class CpuShares<P extends object> {
     this.#beyond = new Set(
       [...byOwner].filter(([, usedMs]) => usedMs > nearlyMs).map(([ownerId]) => ownerId),
     );
-    const changes: { process: P; isGreedy: boolean }[] = [];
+    const changes: CpuChange<P>[] = [];
     for (const { process, ownerId, usedMs, wantsCpu } of used) {
       const isNoted = usedMs > notedPart * elapsedMs;
       const isBeyond = this.#beyond.has(ownerId);
@@ -62,7 +72,7 @@ export class CpuShares<P extends object> {
       if (is === was) continue;
       if (is) this.#greedy.add(process);
       else this.#greedy.delete(process);
-      changes.push({ process, isGreedy: is });
+      changes.push({ process, ownerId, isGreedy: is });
     }
     return changes;
   }

@@ -1,17 +1,26 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { test } from 'node:test';
 import { ManualTimer } from '../../test/support/manual-timer.ts';
 import { componentWith, resultOf, startRunnerFixture } from '../../test/support/runner-fixture.ts';
 import { sessionNicenessOf } from '../../test/support/session-niceness.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { niceness } from './cpu-shares.ts';
+import { turnMs } from './cpu-turns.ts';
 import { processCpuMs } from './process-memory.ts';
+
+function statOf(pid: number): string[] {
+  const text = readFileSync(`/proc/${pid}/stat`, 'latin1');
+  return text.slice(text.lastIndexOf(')') + 2).split(' ');
+}
+
+/** True when a signal has stopped the process. */
+const isPaused = (pid: number): boolean => statOf(pid)[0] === 'T';
 
 /** The niceness of a process, as the system has it; undefined when that of its session is another one, which then counts. */
 function nicenessOf(pid: number): number | undefined {
-  const text = readFileSync(`/proc/${pid}/stat`, 'latin1');
-  const own = Number(text.slice(text.lastIndexOf(')') + 2).split(' ')[16]);
+  const own = Number(statOf(pid)[16]);
   return (sessionNicenessOf(pid) ?? own) === own ? own : undefined;
 }
 
@@ -49,8 +58,20 @@ test('processes of an owner who keeps the cores busy come after those of others,
     assert.equal(resultOf(await call('u_greedy', 'dc_next', own)), niceness.greedy, 'from its start');
     assert.equal(resultOf(await call('u_other', 'dc_other', own)), niceness.usual);
     assert.deepEqual(nicenessesOf('u_other'), [niceness.usual]);
+    // They take turns: with more of them than cores, processes of other owners would wait each time that they have something to do.
+    const spinners = pidsOf('u_greedy').slice(0, count);
+    const pausedSets = new Set<string>();
+    const pausedCount = Math.max(0, count - availableParallelism());
+    for (let turn = 0; turn < count; turn += 1) {
+      timer.advance(turnMs);
+      await waitFor(() => spinners.filter(isPaused).length === pausedCount, { what: 'the others to pause' });
+      pausedSets.add(spinners.filter(isPaused).join());
+    }
+    assert.ok(pausedCount === 0 || pausedSets.size > 1, 'not always the same ones pause');
+    assert.equal(pidsOf('u_other').some(isPaused), false);
     stopped.abort();
-    await Promise.all(spinning);
+    const ended = await Promise.all(spinning);
+    assert.deepEqual(ended.map(({ status }) => status), Array(count).fill('cancelled')); // biome-ignore format: one sentence
   } finally {
     await fixture.close();
   }

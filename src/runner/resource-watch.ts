@@ -2,8 +2,9 @@ import { availableParallelism } from 'node:os';
 import type { Logger } from '#lib/logger.ts';
 import { bytesText } from '#lib/units.ts';
 import { type CpuLook, CpuShares } from './cpu-shares.ts';
+import { CpuTurns, turnMs } from './cpu-turns.ts';
 import type { Homes } from './homes.ts';
-import { processCpuMs, processMemory, wantsCpu } from './process-memory.ts';
+import { processCpuMs, processMemory } from './process-memory.ts';
 import type { ProcessPool } from './process-pool.ts';
 import { scratchFolderOf } from './process-starter.ts';
 import { type RunnerLimits, scratchFilesMax } from './runner-limits.ts';
@@ -28,23 +29,32 @@ interface WatchOptions {
 export class ResourceWatch {
   readonly #options: WatchOptions;
   readonly #cpuShares = new CpuShares<SandboxProcess>(availableParallelism());
+  readonly #cpuTurns = new CpuTurns<SandboxProcess>(availableParallelism());
   #cpuLookAtMs: number;
   readonly #measuring = new Set<SandboxProcess>();
   /** Sizes at the last look. They count as memory of the process. */
   readonly #memoryFolderBytes = new WeakMap<SandboxProcess, number>();
   #looks = 0;
-  readonly stop: () => void;
+  readonly #stopLooking: () => void;
+  #stopTurns: (() => void) | undefined;
 
   constructor(options: WatchOptions) {
     this.#options = options;
     this.#cpuLookAtMs = options.timer.nowMs();
-    this.stop = options.timer.every(options.limits.memoryPollMs, () => this.#look());
+    this.#stopLooking = options.timer.every(options.limits.memoryPollMs, () => this.#look());
+  }
+
+  stop(): void {
+    this.#stopLooking();
+    this.#stopTurns?.();
   }
 
   /** Notes that an owner got a process, in which no code is yet. */
   given(process: SandboxProcess, ownerId: string): void {
+    void process.ended.then(() => this.#cpuTurns.delete(process));
     const cpuMs = process.pid === undefined ? undefined : processCpuMs(process.pid);
-    if (cpuMs !== undefined && this.#cpuShares.begin({ process, ownerId, cpuMs })) process.beGreedy(true);
+    if (cpuMs !== undefined && this.#cpuShares.begin({ process, ownerId, cpuMs }))
+      this.#beGreedy(process, ownerId);
   }
 
   #look(): void {
@@ -55,7 +65,8 @@ export class ResourceWatch {
       const memory = processMemory(process.pid);
       const privateBytes = (memory?.privateBytes ?? 0) + (this.#memoryFolderBytes.get(process) ?? 0);
       this.#options.pool.sawMemory(process, privateBytes);
-      process.watch(memory?.residentBytes);
+      // What is stopped cannot give a sign of life.
+      if (!this.#cpuTurns.isPaused(process)) process.watch(memory?.residentBytes);
       if (memory !== undefined) this.#options.homes.sawMemory(process, memory.residentBytes);
       // Every process that has had user code is measured, also while it loads, describes, or only finishes its calls.
       if (housekeeping && process.hasCode) void this.#watchScratch(process);
@@ -72,15 +83,37 @@ export class ResourceWatch {
       const ownerId = this.#options.pool.ownerOf(process);
       const cpuMs = process.pid === undefined ? undefined : processCpuMs(process.pid);
       if (process.pid === undefined || ownerId === undefined || cpuMs === undefined) continue;
-      looks.push({ process, ownerId, cpuMs, wantsCpu: !process.idle && wantsCpu(process.pid) });
+      const wantsCpu = !process.idle && (this.#cpuTurns.isPaused(process) || process.wantsCpu());
+      looks.push({ process, ownerId, cpuMs, wantsCpu });
     }
     const nowMs = this.#options.timer.nowMs();
-    for (const { process, isGreedy } of this.#cpuShares.look(looks, nowMs - this.#cpuLookAtMs)) {
-      const isDone = process.beGreedy(isGreedy);
+    for (const { process, isGreedy, ownerId } of this.#cpuShares.look(looks, nowMs - this.#cpuLookAtMs)) {
       // Only root may raise the priority of a process again.
-      if (!isDone) this.#options.homes.replace(process);
+      if (!(isGreedy ? this.#beGreedy(process, ownerId) : this.#beUsual(process)))
+        this.#options.homes.replace(process);
     }
     this.#cpuLookAtMs = nowMs;
+  }
+
+  #beGreedy(process: SandboxProcess, ownerId: string): boolean {
+    this.#cpuTurns.add(process, ownerId);
+    if (this.#cpuTurns.isNeeded) this.#takeTurns();
+    return process.beGreedy(true);
+  }
+
+  /** False where the system does not allow to raise a priority again. */
+  #beUsual(process: SandboxProcess): boolean {
+    this.#cpuTurns.delete(process);
+    return process.beGreedy(false);
+  }
+
+  #takeTurns(): void {
+    this.#stopTurns ??= this.#options.timer.every(turnMs, () => {
+      this.#cpuTurns.next();
+      if (this.#cpuTurns.isNeeded) return;
+      this.#stopTurns?.();
+      this.#stopTurns = undefined;
+    });
   }
 
   async #watchScratch(process: SandboxProcess): Promise<void> {

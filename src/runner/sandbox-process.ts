@@ -20,7 +20,7 @@ import { PackageFileServer } from './package-file-server.ts';
 import { answerAtEnd, type PendingCall, type ProcessEnd } from './pending-call.ts';
 import { type CallAnswer, type EndReason, notStarted, serviceError } from './process-end.ts';
 import { ProcessHostCalls } from './process-host-calls.ts';
-import { threadsOf } from './process-memory.ts';
+import { threadsOf, wantsCpu } from './process-memory.ts';
 import { outOfMemory, ProcessWatchdog } from './process-watchdog.ts';
 import {
   type CallHeader,
@@ -384,6 +384,29 @@ export class SandboxProcess {
     const value = isGreedy ? niceness.greedy : niceness.usual;
     if (this.#sandbox.group?.beNice(value) === true) return true;
     return this.#setNiceness(this.pid, value);
+  }
+
+  /** True when it runs or waits for a core now. */
+  wantsCpu(): boolean {
+    return this.pid !== undefined && !this.#gone && wantsCpu(this.pid);
+  }
+
+  /** Suspends the whole process until `unpause`. It can be ended meanwhile. */
+  pause(): void {
+    this.#signal('SIGSTOP');
+  }
+
+  unpause(): void {
+    this.#signal('SIGCONT');
+  }
+
+  #signal(signal: 'SIGSTOP' | 'SIGCONT'): void {
+    if (this.pid === undefined || this.#gone) return;
+    try {
+      process.kill(this.pid, signal);
+    } catch {
+      // It has ended; its exit follows.
+    }
   }
 
   #setNiceness(pid: number, value: number): boolean {

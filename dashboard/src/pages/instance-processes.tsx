@@ -153,7 +153,8 @@ function State({ state }: { state: Process['state'] }) {
 
 /** The users whose accounts its code uses, beside its owner: only deployments with the same ones share it. */
 function TrustDomain({ of: { trust_domain, trust_domain_names } }: { of: Process }) {
-  const [, ...others] = trust_domain.map((id, index) => trust_domain_names[index] ?? id);
+  // A node of the version before, during an upgrade, answers without names.
+  const [, ...others] = trust_domain.map((id, index) => trust_domain_names?.[index] ?? id);
   if (others.length === 0) return null;
   return <p className="hint">With accounts of {others.map(visible).join(', ')}</p>;
 }
