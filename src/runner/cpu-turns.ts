@@ -7,8 +7,11 @@ export interface TakesTurns {
   unpause(): void;
 }
 
-/** How long a process that keeps a core busy runs while others wait for their turn. */
-export const turnMs = 50;
+/**
+ * How long a process that keeps a core busy runs while others wait for their turn. Looks at processes are 100 ms apart: with turns of 50 ms, a
+ * process could be paused at every look.
+ */
+export const turnMs = 70;
 
 /**
  * Lets only as many greedy processes run at the same time as there are cores; owners take turns, and so do the processes of one. A process

@@ -47,10 +47,14 @@ export class ProcessWatchdog {
     return (this.#pingTicks ?? 0) * this.#limits.memoryPollMs > this.#limits.unresponsiveMs;
   }
 
-  /** Returns why the process has to end; undefined when it may continue. `residentBytes` is undefined where it is unknown. */
-  look(residentBytes: number | undefined): Verdict | undefined {
+  /**
+   * Returns why the process has to end; undefined when it may continue. `residentBytes` is undefined where it is unknown. A process that
+   * `isPaused` cannot give a sign of life, so this look does not count for it.
+   */
+  look(residentBytes: number | undefined, { isPaused = false } = {}): Verdict | undefined {
     const residentMax = (this.#limits.memoryMb + residentOverheadMb) * 1024 * 1024;
     if (residentBytes !== undefined && residentBytes > residentMax) return outOfMemory(this.#limits);
+    if (isPaused) return undefined;
     if (this.#calls.count > 1 || this.#hasCancelled) this.#askForSign();
     if (this.#hasCancelled && this.isStuck)
       return { reason: 'cancelled', detail: 'a call that was cancelled keeps the process busy' };

@@ -65,8 +65,7 @@ export class ResourceWatch {
       const memory = processMemory(process.pid);
       const privateBytes = (memory?.privateBytes ?? 0) + (this.#memoryFolderBytes.get(process) ?? 0);
       this.#options.pool.sawMemory(process, privateBytes);
-      // What is stopped cannot give a sign of life.
-      if (!this.#cpuTurns.isPaused(process)) process.watch(memory?.residentBytes);
+      process.watch(memory?.residentBytes, { isPaused: this.#cpuTurns.isPaused(process) });
       if (memory !== undefined) this.#options.homes.sawMemory(process, memory.residentBytes);
       // Every process that has had user code is measured, also while it loads, describes, or only finishes its calls.
       if (housekeeping && process.hasCode) void this.#watchScratch(process);

@@ -373,8 +373,8 @@ export class SandboxProcess {
   }
 
   /** Called every `memoryPollMs` while calls are in flight, and less often when none are. */
-  watch(residentBytes: number | undefined): void {
-    const verdict = this.#watchdog.look(residentBytes);
+  watch(residentBytes: number | undefined, state: { isPaused: boolean }): void {
+    const verdict = this.#watchdog.look(residentBytes, state);
     if (verdict !== undefined) this.kill(verdict.reason, verdict.detail);
   }
 
