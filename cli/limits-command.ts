@@ -14,6 +14,7 @@ const limits = [
   { name: 'deliveries', field: 'deliveries', what: 'attempts to deliver a day' },
   { name: 'stored-mb', field: 'stored_mb', what: 'stored MB' },
   { name: 'streams', field: 'streams', what: 'open streams on each node' },
+  { name: 'builds', field: 'builds', what: 'builds at the same time on each node' },
   { name: 'credits', field: 'credits', what: 'credits a day' },
   { name: 'compute-ms', field: 'compute_ms', what: 'milliseconds of run time a day' },
   { name: 'invocations', field: 'invocations', what: 'invocations a day' },

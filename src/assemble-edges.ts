@@ -89,7 +89,7 @@ export async function assembleEdges(platform: Platform, domain: Domain) {
   const singleSignOn = assembleSingleSignOn(platform, domain);
   const server = await createServer({
     ...{ store, clock, logger, metrics, version, dashboardPages, quotas, files, fileUrls, resolver },
-    ...{ delivery, bus, streams, publicUrl },
+    ...{ delivery, bus, streams, builder, publicUrl },
     vault: platform.vault,
     tracer: platform.tracer,
     policy: platform.egress.policy,

@@ -159,6 +159,7 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
     ...{ ...fromNpm, packages, addons: runner.stats().addons, logger, walls, shares },
     fetchText: (url, { signal }) =>
       guardedFetch(url, { dispatcher, maxBytes: componentFetchBytesMax, signal }),
+    admit: (ownerId, builds) => quotas?.requireBuild(ownerId, builds),
   });
   parts.add('component builder', () => builder.close());
   const registry = new LocalRegistry(join(installationFolder, 'components'));
@@ -196,6 +197,7 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
         deliveries: settings.quotaDeliveries,
         storedMb: settings.quotaStoredMb,
         streams: settings.quotaStreams,
+        builds: settings.quotaBuilds,
       },
     },
   });

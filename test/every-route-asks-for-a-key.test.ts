@@ -126,6 +126,7 @@ describe('every route', () => {
       oauth1Signer: { sign: () => Promise.reject(new CallerError('not_found', 'no such signer')) },
       bus: untouchable('bus'),
       streams: untouchable('streams'),
+      builder: untouchable('builder'),
       onJobs: () => {},
       onAccountChange: () => {},
       connector: {

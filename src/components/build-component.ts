@@ -83,6 +83,8 @@ export interface ComponentBuilder {
   join(source: ComponentSource, options: Pick<BuildOptions, 'ownerId' | 'signal'>): Promise<JoinedCode>;
   /** Builds in a process now, and those in line for one. */
   counts(): { running: number; waiting: number; oldestWaitMs: number };
+  /** Those of an owner. */
+  buildsOf(ownerId: string): number;
   close(): Promise<void>;
 }
 
@@ -111,6 +113,8 @@ export interface ComponentBuilderOptions {
   clock?: Clock;
   /** Learns which owner's builds wait, and are refused. */
   shares?: ShareObserver;
+  /** Throws where the owner may have no more builds than these, under way or waiting. */
+  admit?: (ownerId: string, builds: number) => void;
 }
 
 export function createComponentBuilder(options: ComponentBuilderOptions): ComponentBuilder {
@@ -161,7 +165,7 @@ class ProcessBuilder implements ComponentBuilder {
     this.#pool = new BuilderPool({
       start: () => BundlerProcess.start(buildsFolder, tools),
       ...{ concurrency, waitingMax, what: 'components wait to be built' },
-      ...{ logger: options.logger, shares: options.shares },
+      ...{ logger: options.logger, shares: options.shares, admit: options.admit },
     });
     this.#passes = new BundlePasses({
       ...{
@@ -240,6 +244,10 @@ class ProcessBuilder implements ComponentBuilder {
 
   counts(): { running: number; waiting: number; oldestWaitMs: number } {
     return { ...this.#pool.counts, oldestWaitMs: this.#pool.oldestWaitMs };
+  }
+
+  buildsOf(ownerId: string): number {
+    return this.#pool.usesOf(ownerId);
   }
 
   async close(): Promise<void> {

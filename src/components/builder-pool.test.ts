@@ -9,10 +9,12 @@ function watchedPool({
   waitingMax = 1,
   concurrency = 1,
   shares,
+  admit,
 }: {
   waitingMax?: number;
   concurrency?: number;
   shares?: ShareObserver;
+  admit?: (ownerId: string, uses: number) => void;
 } = {}) {
   const happened: string[] = [];
   const logged: { msg: string; running: number; waiting: number }[] = [];
@@ -24,7 +26,7 @@ function watchedPool({
       happened.push(`${name} starts`);
       return { name, isUsable: true, stop: async () => void happened.push(`${name} stops`) };
     },
-    ...{ concurrency, waitingMax, waitMaxMs: 60_000, what: 'things wait', shares },
+    ...{ concurrency, waitingMax, waitMaxMs: 60_000, what: 'things wait', shares, admit },
     logger: pino({}, { write: (line) => void logged.push(JSON.parse(line)) }),
   });
   return { pool, happened, logged };
@@ -186,5 +188,21 @@ test('what waits and what is refused is reported with its owner, and nothing of 
   assert.deepEqual(reported, ['a builds delayed', 'a builds refused']);
   resolve();
   await Promise.all(uses);
+  await pool.close();
+});
+
+test('an owner may have a limit of uses under way and in line; what belongs to the instance has none', async () => {
+  const admit = (ownerId: string, uses: number) => {
+    if (uses >= 2) throw new Error(`${ownerId} has ${uses}`);
+  };
+  const { pool } = watchedPool({ waitingMax: 9, admit });
+  const held = Promise.withResolvers<void>();
+  const use = (ownerId?: string) => pool.use(() => held.promise, ownerId === undefined ? {} : { ownerId });
+  const uses = [use('a'), use('a'), use('b'), use(), use(), use()];
+  assert.deepEqual([pool.usesOf('a'), pool.usesOf('b'), pool.usesOf('c')], [2, 1, 0]);
+  await assert.rejects(use('a'), /^Error: a has 2$/);
+  held.resolve();
+  await Promise.all(uses);
+  await use('a');
   await pool.close();
 });

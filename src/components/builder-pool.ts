@@ -47,6 +47,8 @@ interface PoolOptions<P> {
   logger: Logger;
   /** Learns what waits or is refused because of others. */
   shares?: ShareObserver | undefined;
+  /** Throws where the owner may have no more than these uses, under way or in line. */
+  admit?: ((ownerId: string, uses: number) => void) | undefined;
 }
 
 interface UseOptions {
@@ -84,6 +86,11 @@ export class BuilderPool<P extends WarmProcess> {
   get oldestWaitMs(): number {
     const sinceMs = Math.min(...[...this.#lines.values()].flatMap((line) => line.map((one) => one.sinceMs)));
     return Number.isFinite(sinceMs) ? performance.now() - sinceMs : 0;
+  }
+
+  /** Uses of an owner, under way or in line. */
+  usesOf(ownerId: string): number {
+    return (this.#running.get(ownerId) ?? 0) + (this.#lines.get(ownerId)?.length ?? 0);
   }
 
   get #waitingCount(): number {
@@ -133,6 +140,7 @@ export class BuilderPool<P extends WarmProcess> {
     // What belongs to the instance is of no owner.
     const shares = ownerId === '' ? undefined : this.#options.shares;
     signal?.throwIfAborted();
+    if (ownerId !== '') this.#options.admit?.(ownerId, this.usesOf(ownerId));
     if (this.#mayBegin(ownerId)) {
       this.#begin(ownerId);
       return;

@@ -442,6 +442,14 @@ export const settingDefinitions = {
     max: Number.MAX_SAFE_INTEGER,
     text: 'Live streams of the sources and workflows of one user or workspace that may be open, on each node. 0: no limit.',
   },
+  quotaBuilds: {
+    env: 'MILLRACE_QUOTA_BUILDS',
+    type: 'integer',
+    default: 0,
+    min: 0,
+    max: Number.MAX_SAFE_INTEGER,
+    text: 'Builds of components of one user or workspace that may be under way or wait, on each node. 0: no limit but the share of an owner.',
+  },
   dataStoresMaxMb: {
     env: 'MILLRACE_DATA_STORES_MAX',
     type: 'integer',

@@ -18,6 +18,8 @@ export interface Limits {
   storedMb: number;
   /** Open live streams on each node. */
   streams: number;
+  /** Builds of components under way or waiting on each node. */
+  builds: number;
 }
 
 export type LimitName = keyof Limits;
@@ -29,6 +31,7 @@ export const noLimits: Readonly<Limits> = {
   deliveries: 0,
   storedMb: 0,
   streams: 0,
+  builds: 0,
 };
 
 /** The column of each limit. */
@@ -39,6 +42,7 @@ const limitColumns = {
   deliveries: 'deliveries_max',
   storedMb: 'stored_mb_max',
   streams: 'streams_max',
+  builds: 'builds_max',
 } as const satisfies Record<LimitName, keyof OwnerQuotaTable>;
 
 /** What the limits of an owner are read from. */
@@ -54,6 +58,7 @@ export function effectiveLimits(defaults: Limits, own: LimitRow | undefined): Li
     deliveries: limit('deliveries'),
     storedMb: limit('storedMb'),
     streams: limit('streams'),
+    builds: limit('builds'),
   };
 }
 
@@ -74,6 +79,8 @@ export function limitText(name: LimitName, limit: number): string {
       return `${countText(limit)} MB of events, runs and files`;
     case 'streams':
       return `${countText(limit)} open streams on each node`;
+    case 'builds':
+      return `${countText(limit)} builds at the same time on each node`;
     default:
       return `${countText(limit)} ${name}`;
   }
@@ -85,6 +92,7 @@ const ways = {
   workflows: 'deactivate one, or ask the admin of the instance for more',
   storedMb: 'delete some, or ask the admin of the instance for more',
   streams: 'close one, or ask the admin of the instance for more',
+  builds: 'wait until one has ended, or ask the admin of the instance for more',
 } as const;
 
 export type LastingLimit = keyof typeof ways;

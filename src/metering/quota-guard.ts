@@ -31,7 +31,7 @@ const measuredMs = 5 * 60_000;
 /** What a refusal is counted by: a quota or a limit, as the API names them. */
 const refusalNames = [
   ...['credits', 'compute_ms', 'invocations'],
-  ...['sources', 'workflows', 'events', 'deliveries', 'stored_mb', 'streams'],
+  ...['sources', 'workflows', 'events', 'deliveries', 'stored_mb', 'streams', 'builds'],
 ] as const;
 
 interface Known {
@@ -65,7 +65,7 @@ interface Measured {
  *
  * It is asked where something begins: by `ingress/http-endpoints.ts` and `ingress/push-app-event.ts`, `events/emit-event.ts`, `sources/deploy-source.ts`,
  * `workflows/definitions/deploy-workflow.ts`, `schedule/fire-due-timers.ts`, `workflows/runs/advance-run.ts`, `workflows/runs/run-action.ts`,
- * `delivery/dispatch/wait-for-quota.ts`, `user-data/files/stored-files.ts` and `streams/stream-slots.ts`. The room for files is another limit:
+ * `delivery/dispatch/wait-for-quota.ts`, `user-data/files/stored-files.ts`, `streams/stream-slots.ts` and `components/builder-pool.ts`. The room for files is another limit:
  * `user-data/files/file-room.ts`.
  */
 export class QuotaGuard {
@@ -225,6 +225,18 @@ export class QuotaGuard {
   /** A stream was refused for `streamsMaxOf`. */
   streamRefused(): void {
     this.#count('streams');
+  }
+
+  /**
+   * Asked before a component of this owner is built, with the number of its builds that are under way or wait on this node. Throws CallerError
+   * `quota_exceeded` when it may have no more.
+   */
+  requireBuild(ownerId: string, builds: number): void {
+    this.#look(ownerId);
+    const limit = (this.#known.get(ownerId)?.quotas ?? this.#defaults).limits.builds;
+    if (limit === 0 || builds < limit) return;
+    this.#count('builds');
+    throw limitReached('builds', limit);
   }
 
   /**

@@ -15,6 +15,7 @@ const columns = [
   'deliveries_max',
   'stored_mb_max',
   'streams_max',
+  'builds_max',
   'billing_period_start_ms',
   'updated_at_ms',
 ] as const;
@@ -61,6 +62,7 @@ export async function putOwnerQuota(
       deliveries_max: null,
       stored_mb_max: null,
       streams_max: null,
+      builds_max: null,
       billing_period_start_ms: null,
       ...changes,
       updated_at_ms: nowMs,

@@ -43,6 +43,7 @@ import { deletionsMigration } from './migrations/0039-deletions.ts';
 import { fileDaysMigration } from './migrations/0040-file-days.ts';
 import { jobOwnersMigration } from './migrations/0041-job-owners.ts';
 import { fileBucketsMigration } from './migrations/0045-file-buckets.ts';
+import { buildLimitsMigration } from './migrations/0046-build-limits.ts';
 import type { Store, Tx } from './store.ts';
 
 export interface Migration {
@@ -94,6 +95,7 @@ export const migrations: readonly Migration[] = [
   fileDaysMigration,
   jobOwnersMigration,
   fileBucketsMigration,
+  buildLimitsMigration,
 ];
 
 /** The store was written by a newer version, or its history differs: continuing could destroy data. */

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { runCommand } from '../support/command-line.ts';
+import { HttpReceiver } from '../support/http-receiver.ts';
 import { forEachSharedService } from '../support/millrace.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -159,6 +160,47 @@ forEachSharedService((fixture) => {
     );
     const own = { ...place, environment: { ...place.environment, MILLRACE_API_KEY: person.key } };
     assert.match((await runCommand(own, ['limits', '--sources', '9'])).stderr, /forbidden|admin/);
+  });
+
+  test('an owner has as many builds under way as were set for it', async () => {
+    const { service } = fixture;
+    const { id, key } = await service.createUser('building');
+    const shown = await setQuotas(id, { builds: 1 });
+    assert.deepEqual([shown.builds, shown.own.builds, shown.used.builds], [1, 1, 0]);
+    const held = Promise.withResolvers<void>();
+    const asked = Promise.withResolvers<void>();
+    const answer = async (request: { url: string }) => {
+      if (request.url === '/main.mjs') return { body: `export { default } from './other.mjs';` };
+      asked.resolve();
+      await held.promise;
+      return { body: component };
+    };
+    const files = await HttpReceiver.start({ answer });
+    try {
+      const create = (body: object) => service.api('POST', '/v1/sources', body, { key });
+      const first = create({ component_url: `http://127.0.0.1:${files.port}/main.mjs` });
+      await asked.promise;
+      const second = await create({ component_code: component });
+      assert.deepEqual(
+        [second.status, second.body.code, second.body.details, second.body.error],
+        [
+          ...[429, 'quota_exceeded', { parameter: 'component_code', quota: 'builds', limit: 1 }],
+          'component_code: quota used up: 1 builds at the same time on each node; wait until one has ended, or ask the admin of the instance for more',
+        ],
+      );
+      const other = await service.createUser('building-too');
+      assert.equal(
+        (await service.api('POST', '/v1/sources', { component_code: component }, { key: other.key })).status,
+        200,
+      );
+      assert.equal((await data('GET', `/v1/quotas/${id}`, undefined, service.admin.key)).used.builds, 1);
+      held.resolve();
+      assert.equal((await first).status, 200);
+      assert.equal((await create({ component_code: component })).status, 200);
+    } finally {
+      held.resolve();
+      await files.close();
+    }
   });
 
   test('sources, active workflows, events and deliveries of a day end at the limits that were set for their owner', async () => {

@@ -159,6 +159,7 @@ const ownerLimits = [
   { id: 'deliveries', name: 'Deliveries a day', used: 'Today' },
   { id: 'stored_mb', name: 'Stored events, runs and files, in MB', used: 'Now' },
   { id: 'streams', name: 'Open streams on each node', used: 'Now, on the node that answers' },
+  { id: 'builds', name: 'Builds at the same time on each node', used: 'Now, on the node that answers' },
 ] as const satisfies readonly { id: keyof Quota['used'] & keyof Quota['own']; name: string; used: string }[];
 
 const ownerAmounts = ownerLimits.map((limit) => ({ ...limit, ...wholeAmount }));
@@ -205,6 +206,7 @@ function draftOf({ own }: Quota): Draft {
     deliveries: text(own.deliveries),
     stored_mb: text(own.stored_mb),
     streams: text(own.streams),
+    builds: text(own.builds),
     processes_max: text(own.processes_max),
     memory_mb_max: text(own.memory_mb_max),
   };
@@ -227,6 +229,7 @@ function Change({ quota, name }: { quota: Quota; name: string }) {
         deliveries: number(draft.deliveries),
         stored_mb: number(draft.stored_mb),
         streams: number(draft.streams),
+        builds: number(draft.builds),
         processes_max: number(draft.processes_max),
         memory_mb_max: number(draft.memory_mb_max),
       };

@@ -2821,6 +2821,8 @@ export interface Quota {
   stored_mb: number;
   /** Live streams that may be open of what it has, on each node (integer) */
   streams: number;
+  /** Builds that may be under way or wait, on each node (integer) */
+  builds: number;
   /** What was set for this owner */
   own: {
     /** null: as the setting says, as for the others (integer) */
@@ -2846,6 +2848,8 @@ export interface Quota {
     stored_mb: number | null;
     /** Integer */
     streams: number | null;
+    /** Integer */
+    builds: number | null;
   };
   /** On this UTC day */
   used: {
@@ -2865,8 +2869,10 @@ export interface Quota {
     workflows: number;
     /** Rounded up (integer) */
     stored_mb: number;
-    /** On the node that answers (integer) */
+    /** On the node that answers, as for the one below (integer) */
     streams: number;
+    /** Integer */
+    builds: number;
   };
   /** free | paid */
   plan: string;
@@ -3434,6 +3440,8 @@ export interface PutQuotaBody {
   stored_mb?: number | null;
   /** Live streams that may be open of what it has, on each node (integer, 0 to 9007199254740991) */
   streams?: number | null;
+  /** Builds that may be under way or wait, on each node (integer, 0 to 9007199254740991) */
+  builds?: number | null;
   /** paid: /users/me describes billing periods of a month, of which the first begins today */
   plan?: 'free' | 'paid';
 }

@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
+import type { ComponentBuilder } from '#components/build-component.ts';
 import { type App, callerOf, DataOf, IdParams, OneOf } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import { notFound, requireWorkspace } from '#identity/permissions.ts';
@@ -19,6 +20,7 @@ export interface QuotaRouteOptions {
   clock: Clock;
   quotas: QuotaGuard;
   streams: Pick<LiveStreams, 'openOf'>;
+  builder: Pick<ComponentBuilder, 'buildsOf'>;
   shares: Pick<ShareRecords, 'of'>;
 }
 
@@ -40,6 +42,7 @@ const QuotaShape = Type.Object({
   deliveries: Type.Integer({ description: 'Attempts to deliver to its listeners on a UTC day' }),
   stored_mb: Type.Integer({ description: 'MB of events, runs and files it may store' }),
   streams: Type.Integer({ description: 'Live streams that may be open of what it has, on each node' }),
+  builds: Type.Integer({ description: 'Builds that may be under way or wait, on each node' }),
   own: Type.Object(
     {
       credits: nullableInteger('null: as the setting says, as for the others'),
@@ -58,6 +61,7 @@ const QuotaShape = Type.Object({
       deliveries: nullableInteger(''),
       stored_mb: nullableInteger(''),
       streams: nullableInteger(''),
+      builds: nullableInteger(''),
     },
     { description: 'What was set for this owner' },
   ),
@@ -71,7 +75,8 @@ const QuotaShape = Type.Object({
       sources: Type.Integer({ description: 'Now, as for those below' }),
       workflows: Type.Integer({ description: 'Active ones' }),
       stored_mb: Type.Integer({ description: 'Rounded up' }),
-      streams: Type.Integer({ description: 'On the node that answers' }),
+      streams: Type.Integer({ description: 'On the node that answers, as for the one below' }),
+      builds: Type.Integer(),
     },
     { description: 'On this UTC day' },
   ),
@@ -82,7 +87,15 @@ const QuotaShape = Type.Object({
 });
 
 /** As bodies name them; the column of each is `<name>_max`. */
-const limitNames = ['sources', 'workflows', 'events', 'deliveries', 'stored_mb', 'streams'] as const;
+const limitNames = [
+  'sources',
+  'workflows',
+  'events',
+  'deliveries',
+  'stored_mb',
+  'streams',
+  'builds',
+] as const;
 
 const changeableQuota = (description: string) =>
   Type.Optional(
@@ -142,7 +155,7 @@ export function quotaRoutes(app: App, options: QuotaRouteOptions): void {
 type QuotaSupport = ReturnType<typeof quotaSupport>;
 
 /** What the handlers of these routes share. */
-function quotaSupport({ store, clock, quotas, streams, shares }: QuotaRouteOptions) {
+function quotaSupport({ store, clock, quotas, streams, builder, shares }: QuotaRouteOptions) {
   const ownerFor = async (request: FastifyRequest): Promise<string> => {
     const { id } = request.params as { id: string };
     if (!(await ownerExists(store.read, id))) throw notFound('user or workspace', id);
@@ -170,6 +183,7 @@ function quotaSupport({ store, clock, quotas, streams, shares }: QuotaRouteOptio
       deliveries: effective.limits.deliveries,
       stored_mb: effective.limits.storedMb,
       streams: effective.limits.streams,
+      builds: effective.limits.builds,
       own: {
         credits: own?.credits ?? null,
         compute_ms: own?.compute_ms ?? null,
@@ -183,6 +197,7 @@ function quotaSupport({ store, clock, quotas, streams, shares }: QuotaRouteOptio
         deliveries: own?.deliveries_max ?? null,
         stored_mb: own?.stored_mb_max ?? null,
         streams: own?.streams_max ?? null,
+        builds: own?.builds_max ?? null,
       },
       used: {
         credits: used.credits,
@@ -195,6 +210,7 @@ function quotaSupport({ store, clock, quotas, streams, shares }: QuotaRouteOptio
           workflows,
           stored_mb: Math.ceil(storedBytes / mbBytes),
           streams: streams.openOf(ownerId),
+          builds: builder.buildsOf(ownerId),
         },
       },
       plan: startMs === null ? 'free' : 'paid',
@@ -272,6 +288,7 @@ function ownerQuotaRoutes(app: App, { store, clock, quotas, ownerFor, quotaShape
           deliveries: changeableQuota('Attempts to deliver to its listeners on a UTC day'),
           stored_mb: changeableQuota('MB of events, runs and files it may store'),
           streams: changeableQuota('Live streams that may be open of what it has, on each node'),
+          builds: changeableQuota('Builds that may be under way or wait, on each node'),
           plan: Type.Optional(
             Type.Enum(['free', 'paid'], {
               description:

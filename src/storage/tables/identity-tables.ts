@@ -189,6 +189,7 @@ export interface OwnerQuotaTable {
   deliveries_max: number | null;
   stored_mb_max: number | null;
   streams_max: number | null;
+  builds_max: number | null;
   /** Set for a user on the paid plan: start of the billing period; null: free. */
   billing_period_start_ms: number | null;
   updated_at_ms: number;
