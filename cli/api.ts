@@ -235,7 +235,7 @@ const packageHint = 'Search for its name: `npm search WORDS`, or on the website 
 
 function hintFor({ status, code, message, retryAfterMs }: MillraceError): string | undefined {
   if (code === 'account_in_use') return '--force deletes it all the same.';
-  if (code === 'hook_failed') return 'When removing: --ignore-hook-errors removes it all the same.';
+  if (code === 'hook_failed') return 'A command that deletes does so all the same with --ignore-hook-errors.';
   if (code === 'user_key_required') return 'Log in with the API key of a user.';
   if (status === 401)
     return 'Log in with a valid one: `millrace login`. The first key is in the file api-key in the data folder.';

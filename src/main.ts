@@ -104,7 +104,9 @@ try {
 } catch (error) {
   if (error !== stopReason) {
     const expected = error instanceof SettingsError || (error instanceof Error && isStartError(error));
-    process.stderr.write(`${expected ? error.message : (error as Error).stack}\n`);
+    const way =
+      (error as { code?: unknown }).code === 'EADDRINUSE' ? ': choose another one with MILLRACE_PORT' : '';
+    process.stderr.write(`${expected ? error.message + way : (error as Error).stack}\n`);
     process.exit(1);
   }
 }

@@ -3,6 +3,7 @@ export function readProxyUrl(text: string): URL {
   const url = URL.parse(text);
   if (url === null || url.protocol !== 'http:' || url.hostname === '')
     throw new Error('expected http://host:port or http://user:password@host:port');
+  if (/\s/.test(text)) throw new Error('expected a URL without spaces and line ends');
   if (url.pathname !== '/' || url.search !== '' || url.hash !== '')
     throw new Error('expected nothing behind the port');
   // A URL does not tell the port that is the usual one of its protocol.

@@ -71,6 +71,28 @@ describe('MILLRACE_TRUSTED_PROXIES', () => {
     );
   });
 
+  test('IPv4 inside IPv6 is refused with what to write, where it would be all of IPv4, or nothing', () => {
+    for (const [proxy, written] of [
+      ['::ffff:0:0/96', '0.0.0.0/0'],
+      ['::ffff:10.0.0.0/104', '10.0.0.0/8'],
+      ['::ffff:127.0.0.1', '127.0.0.1'],
+      ['64:ff9b::/96', '0.0.0.0/0'],
+    ] as const)
+      for (const name of ['MILLRACE_TRUSTED_PROXIES', 'MILLRACE_EGRESS'])
+        assert.ok(
+          problemsOf({ [name]: proxy }).includes(
+            `${name}: ${JSON.stringify(proxy)} is IPv4 inside IPv6; write ${written}`,
+          ),
+          problemsOf({ [name]: proxy }),
+        );
+  });
+
+  test('what is wrong in MILLRACE_EGRESS is listed with everything else', () => {
+    const problems = problemsOf({ MILLRACE_EGRESS: 'public,lokal', MILLRACE_PORT: 'abc' });
+    assert.match(problems, /MILLRACE_EGRESS: expected public, local or a CIDR .* found "lokal"/);
+    assert.match(problems, /MILLRACE_PORT: /);
+  });
+
   test('does not trust all proxies, and says what to write instead', () => {
     for (const proxy of ['0.0.0.0/0', '::/0', '10.0.0.0/00'])
       assert.match(
@@ -174,6 +196,8 @@ describe('MILLRACE_EGRESS_PROXY', () => {
     assert.equal(settings.egressProxy, url);
     assert.deepEqual(settings.egressProxyExcept, except.split(', '));
     for (const wrong of [
+      'http://a b:hush@127.0.0.1:3128',
+      ' http://127.0.0.1:3128',
       'proxy.example:3128',
       'https://user:hush@proxy.example',
       'socks5://user:hush@proxy.example',

@@ -97,6 +97,14 @@ function checkTogether(values: Record<string, unknown>, problems: string[]): voi
     if (!roles.includes(role))
       problems.push(`MILLRACE_ROLES: expected any of ${roles.join(', ')}, found ${JSON.stringify(role)}`);
   }
+  for (const entry of (values.egress as string[] | undefined) ?? []) {
+    if (entry === 'public' || entry === 'local') continue;
+    if (parseIpRange(entry) === undefined)
+      problems.push(
+        `MILLRACE_EGRESS: expected public, local or a CIDR such as 10.1.0.0/16, found ${JSON.stringify(entry)}`,
+      );
+    else checkNetwork('MILLRACE_EGRESS', entry, problems);
+  }
   for (const proxy of (values.trustedProxies as string[] | undefined) ?? []) {
     if (parseIpRange(proxy) === undefined)
       problems.push(

@@ -35,14 +35,21 @@ export function parseIpRange(text: string): IpRange | undefined {
 }
 
 /**
- * What is wrong with an address whose prefix is too short for it, such as 10.1.2.3/8, which means all of 10.0.0.0/8 and so may be far more
- * than was meant. Undefined: nothing is.
+ * What is wrong with an address or range that does not mean what it seems to. Undefined: nothing is. With a prefix that is too short for it, such as
+ * 10.1.2.3/8, an address means all of 10.0.0.0/8, which may be far more than was meant. IPv4 inside IPv6 is compared as IPv4, so
+ * ::ffff:0:0/96 would match nothing, or all of IPv4.
  */
 export function problemOfRange(text: string): string | undefined {
   const range = parseIpRange(text);
   const [bare = ''] = text.split('/');
   const address = parseIpAddress(bare);
-  if (range === undefined || address === undefined || address.value === range.base) return undefined;
+  if (range === undefined || address === undefined) return undefined;
+  const inside = unwrapIpv4(address);
+  if (inside.family !== address.family) {
+    const prefix = range.prefix === 128 ? '' : `/${Math.max(0, range.prefix - 96)}`;
+    return `${JSON.stringify(text)} is IPv4 inside IPv6; write ${addressText(inside)}${prefix}`;
+  }
+  if (address.value === range.base) return undefined;
   const network = `${addressText({ family: range.family, value: range.base })}/${range.prefix}`;
   return `${JSON.stringify(text)} is an address in ${network}; write ${network} for all of that network, or ${bare} for the one address`;
 }

@@ -324,7 +324,7 @@ describe('a start', () => {
     });
     taken.close();
     assert.equal(code, 1);
-    assert.match(errors, /EADDRINUSE.*\d/);
+    assert.match(errors, /EADDRINUSE.*\d: choose another one with MILLRACE_PORT$/m);
     assert.ok(!errors.includes('    at '), 'no stack for what a person can change');
   });
 

@@ -110,6 +110,10 @@ export function NextStep({
         Set it under <Link href="/workspace?tab=variables">Variables</Link>, then replay the{' '}
         <Link href={`/workflows/${id}?state=failed`}>failed runs</Link>.
       </>
+    ) : /what it sends failed/.test(reason ?? '') ? (
+      <>
+        <Link href={`/workflows/${id}`}>See its runs</Link>: the run succeeded, and says which send failed.
+      </>
     ) : (
       <>
         <Link href={`/workflows/${id}?state=failed`}>See its failed runs</Link>, fix the step, and replay

@@ -100,7 +100,7 @@ export async function sendEmail(
 ): Promise<SendOutcome> {
   if (server === undefined)
     throw new SendError(
-      'no mail server is set: the operator sets MILLRACE_SMTP_URL and MILLRACE_EMAIL_FROM; smtp-send-email sends by an own one',
+      'no mail server is set: the operator sets MILLRACE_SMTP_URL and MILLRACE_EMAIL_FROM; the component smtp-send-email sends through a mail server of your own',
     );
   const argument = sendArgument(send.payload);
   const text = optionalText(argument, 'text');
