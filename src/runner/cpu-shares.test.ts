@@ -71,3 +71,17 @@ test('processor time that a process used since it was given to its owner counts 
   shares.begin({ process, ownerId: 'a', cpuMs: 0 });
   assert.deepEqual(pass(shares, [[process, 900, true]]), [['new', true]]);
 });
+
+test('while owners keep all cores busy together, each has an equal part, however many they are; one who uses less than that keeps its priority', () => {
+  const shares = new CpuShares<Process>(2);
+  const spinners = Array.from({ length: 6 }, (_, n) => processOf(`o_${n}`, `${n}`));
+  const calm = processOf('u_calm', 'calm');
+  pass(shares, [...spinners, calm].map((process) => [process, 0])); // biome-ignore format: one look
+  const look = (usedMs: number) =>
+    pass(shares, [
+      [calm, 60],
+      ...spinners.map((process): [Process, number, boolean] => [process, usedMs, true]),
+    ]);
+  assert.deepEqual(look(200), [], 'cores are free');
+  assert.deepEqual(look(320), spinners.map(({ name }) => [name, true])); // biome-ignore format: one look
+});

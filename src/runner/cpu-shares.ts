@@ -21,7 +21,10 @@ export interface CpuChange<P> {
  */
 export const niceness = { usual: 5, build: 12, greedy: 19 };
 
-/** An owner may use half of the cores, at least one. When it uses more than `nearlyPart` of that, its busy processes get a lower priority. */
+/**
+ * An owner may use half of the cores, at least one; while owners together use nearly all of them, an equal part. When it uses more than `nearlyPart`
+ * of that, its busy processes get a lower priority.
+ */
 const sharePart = 1 / 2;
 const nearlyPart = 0.8;
 /** A process that uses a smaller part of a core than this does not keep the cores busy. */
@@ -32,14 +35,14 @@ const notedPart = 0.05;
  * cores are free this slows nothing. Processes that only wait keep their priority, also those of the same owner.
  */
 export class CpuShares<P extends object> {
-  readonly #shareCores: number;
+  readonly #cores: number;
   readonly #cpuMs = new WeakMap<P, number>();
   readonly #greedy = new WeakSet<P>();
   /** Owners who were beyond their share at the last look. */
   #beyond: ReadonlySet<string> = new Set();
 
   constructor(cores: number) {
-    this.#shareCores = Math.max(1, cores * sharePart);
+    this.#cores = cores;
   }
 
   /**
@@ -58,7 +61,7 @@ export class CpuShares<P extends object> {
     const used = looks.map((look) => ({ ...look, usedMs: this.#usedMs(look) }));
     const byOwner = new Map<string, number>();
     for (const { ownerId, usedMs } of used) byOwner.set(ownerId, (byOwner.get(ownerId) ?? 0) + usedMs);
-    const nearlyMs = nearlyPart * this.#shareCores * elapsedMs;
+    const nearlyMs = nearlyPart * this.#shareCores([...byOwner.values()], elapsedMs) * elapsedMs;
     this.#beyond = new Set(
       [...byOwner].filter(([, usedMs]) => usedMs > nearlyMs).map(([ownerId]) => ownerId),
     );
@@ -75,6 +78,18 @@ export class CpuShares<P extends object> {
       changes.push({ process, ownerId, isGreedy: is });
     }
     return changes;
+  }
+
+  /**
+   * Cores that one owner may use. Many owners who each use little keep all cores busy together, and the workspaces of one user are
+   * owners of their own: none of them would ever be beyond half of the cores.
+   */
+  #shareCores(usedMs: readonly number[], elapsedMs: number): number {
+    const share = Math.max(1, this.#cores * sharePart);
+    const all = usedMs.reduce((sum, ms) => sum + ms, 0);
+    if (all < nearlyPart * this.#cores * elapsedMs) return share;
+    const busyOwners = usedMs.filter((ms) => ms > notedPart * elapsedMs).length;
+    return Math.min(share, this.#cores / busyOwners);
   }
 
   /** Processor time since the last look; 0 at the first one. */

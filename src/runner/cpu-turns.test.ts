@@ -12,7 +12,7 @@ class Process implements TakesTurns {
     this.name = name;
   }
 
-  wantsCpu(): boolean {
+  keepsCoreBusy(): boolean {
     return this.isBusy && !this.isPaused;
   }
 

@@ -1,7 +1,7 @@
 /** A process that can be stopped and continued. */
 export interface TakesTurns {
-  /** True when it runs or waits for a core now. False also when it has ended. */
-  wantsCpu(): boolean;
+  /** True when it has kept a core busy since the last question, or its code wants to run now. False also when it has ended. */
+  keepsCoreBusy(): boolean;
   /** Suspends it until `unpause`. */
   pause(): void;
   unpause(): void;
@@ -56,7 +56,7 @@ export class CpuTurns<P extends TakesTurns> {
 
   /** Begins the next turn. */
   next(): void {
-    const busy = [...this.#running].filter((process) => process.wantsCpu());
+    const busy = [...this.#running].filter((process) => process.keepsCoreBusy());
     const waitingCount = this.#pausedCount;
     const staying = Math.min(busy.length, Math.max(0, this.#cores - waitingCount));
     for (const process of busy.slice(0, busy.length - staying)) this.#pause(process);

@@ -22,6 +22,12 @@ export function processCpuMs(pid: number): number | undefined {
   return fields === undefined ? undefined : ticksIn(fields, 11, 12) * msPerTick;
 }
 
+/** Processor time of a process, as `processCpuMs` returns it, and whether its main thread runs or waits for a core now. */
+export function processActivity(pid: number): { cpuMs: number; wantsCpu: boolean } | undefined {
+  const fields = statFields(pid);
+  return fields && { cpuMs: ticksIn(fields, 11, 12) * msPerTick, wantsCpu: fields[0] === 'R' };
+}
+
 /** True when the process runs or waits for a core now. */
 export function wantsCpu(pid: number): boolean {
   return statFields(pid)?.[0] === 'R';

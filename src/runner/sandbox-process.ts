@@ -20,7 +20,7 @@ import { PackageFileServer } from './package-file-server.ts';
 import { answerAtEnd, type PendingCall, type ProcessEnd } from './pending-call.ts';
 import { type CallAnswer, type EndReason, notStarted, serviceError } from './process-end.ts';
 import { ProcessHostCalls } from './process-host-calls.ts';
-import { threadsOf, wantsCpu } from './process-memory.ts';
+import { processActivity, threadsOf, wantsCpu } from './process-memory.ts';
 import { outOfMemory, ProcessWatchdog } from './process-watchdog.ts';
 import {
   type CallHeader,
@@ -49,6 +49,8 @@ export interface ModulePlace {
 
 /** After this idle time a process must confirm that it has begun a call. Before, its frames prove that it is responsive. */
 const quietMs = 1;
+/** Processor time within a turn (`cpu-turns.ts`) that keeps a core busy. The kernel counts in steps of 10 ms. */
+const busyMs = 20;
 /** Maximum time from the exit of a process to the end of its streams. */
 const streamsEndMs = 500;
 
@@ -92,6 +94,8 @@ export class SandboxProcess {
   readonly #cause = new EndCause();
   readonly #output: RawOutput;
   #gone = false;
+  /** Processor time at the last question whether it keeps a core busy. */
+  #askedAtCpuMs = 0;
   #retiring = false;
   readonly #modules = new LoadedModules();
   readonly #packageFiles: PackageFileServer;
@@ -389,6 +393,15 @@ export class SandboxProcess {
   /** True when it runs or waits for a core now. */
   wantsCpu(): boolean {
     return this.pid !== undefined && !this.#gone && wantsCpu(this.pid);
+  }
+
+  /** The same, or true when it has used a good part of a core since the last question, perhaps in threads that wait for no one. */
+  keepsCoreBusy(): boolean {
+    const activity = this.pid === undefined || this.#gone ? undefined : processActivity(this.pid);
+    if (activity === undefined) return false;
+    const usedMs = activity.cpuMs - this.#askedAtCpuMs;
+    this.#askedAtCpuMs = activity.cpuMs;
+    return activity.wantsCpu || usedMs >= busyMs;
   }
 
   /** Suspends the whole process until `unpause`. It can be ended meanwhile. */
