@@ -41,9 +41,12 @@ describe('the shares of owners in the processes', () => {
   test('where there are several owners, each leaves room for the next, however many have come before', () => {
     const shares = sharesOf(64);
     assert.ok(shares.mayTake('b', none));
-    assert.equal(takeAll(shares, 'a'), 32);
+    assert.equal(takeAll(shares, 'a'), 28);
     assert.equal(takeAll(shares, 'c'), 16);
-    assert.equal(takeAll(shares, 'd'), 16);
+    assert.equal(takeAll(shares, 'd'), 4);
+    const later = Array.from({ length: 10 }, (_, n) => takeAll(shares, `later-${n}`));
+    assert.deepEqual(later, [2, 2, 2, 2, 1, 1, 1, 1, 1, 1]);
+    assert.ok(shares.mayTake('new', none));
   });
 
   test('while another owner with less than a quarter waits, no owner gets more than a quarter', () => {

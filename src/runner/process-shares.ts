@@ -9,8 +9,10 @@ interface Taken {
 
 /** The part of the processes and of the memory that an owner is guaranteed while other owners are active. */
 const guaranteedPart = 1 / 4;
-/** The part of the processes that is kept free for an owner that has not come yet, also while only one owner is active. */
+/** The part of the processes that is kept free for owners that have not come yet, also while only one owner is active. */
 const partForNewcomers = 1 / 4;
+/** The part of what is left of those that one owner may have while several others are at work: however many come, the next one finds some. */
+const partOfRest = 1 / 8;
 const mebibyte = 1024 * 1024;
 
 /** Limits that an operator has set for an owner. They apply where they are lower than its share. */
@@ -31,7 +33,8 @@ interface Use {
 /**
  * The number of sandboxed processes that an owner may have, and the memory that they may use. An owner that is alone may have three quarters
  * of the processes at work, and all of the memory. Where there are others, an owner may have a quarter, and beyond it no more than what is
- * left for everyone else. So code that sleeps in all processes of one owner, or fills their memory, leaves room for the first call of
+ * left for everyone else. The last quarter of the processes is for owners with few: the workspaces of one user are owners of their own, and four of them
+ * would have everything. So code that sleeps in all processes of one owner, or fills their memory, leaves room for the first call of
  * another owner.
  */
 export class ProcessShares {
@@ -93,8 +96,19 @@ export class ProcessShares {
       return new Map(counts.filter(([, own]) => own < mayHave));
     }
     const isOneShort = counts.some(([, own]) => own < this.#guaranteed);
-    const mayHave = isOneShort ? this.#guaranteed : this.#max - all.busy;
-    return new Map(counts.filter(([, own]) => own < mayHave));
+    const free = this.#max - all.busy;
+    const mayHave = isOneShort ? this.#guaranteed : free - this.#forNewcomers / 2;
+    return new Map(
+      counts.filter(([ownerId, own]) => own < Math.min(mayHave, this.#ofTheRest(ownerId, free))),
+    );
+  }
+
+  /** Processes that an owner may have at work where few are free. Infinity: more than the part for newcomers is free, or one other is at work. */
+  #ofTheRest(ownerId: string, free: number): number {
+    if (free > this.#forNewcomers) return Number.POSITIVE_INFINITY;
+    const { owners } = this.#uses();
+    const others = [...owners].filter(([other, { busy }]) => other !== ownerId && busy > 0).length;
+    return others <= 1 ? Number.POSITIVE_INFINITY : Math.max(1, Math.ceil(free * partOfRest));
   }
 
   /**
@@ -159,6 +173,10 @@ export class ProcessShares {
 
   get #isAlone(): boolean {
     return this.#seen.size === 1;
+  }
+
+  get #forNewcomers(): number {
+    return Math.floor(this.#max * partForNewcomers);
   }
 
   get #guaranteed(): number {
