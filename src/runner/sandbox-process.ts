@@ -49,8 +49,8 @@ export interface ModulePlace {
 
 /** After this idle time a process must confirm that it has begun a call. Before, its frames prove that it is responsive. */
 const quietMs = 1;
-/** Processor time within a turn (`cpu-turns.ts`) that keeps a core busy. The kernel counts in steps of 10 ms. */
-const busyMs = 20;
+/** Processor time within a turn (`cpu-turns.ts`) by which a greedy process is taken for busy: the least that the kernel counts. */
+const busyMs = 10;
 /** Maximum time from the exit of a process to the end of its streams. */
 const streamsEndMs = 500;
 
@@ -95,7 +95,7 @@ export class SandboxProcess {
   readonly #output: RawOutput;
   #gone = false;
   /** Processor time at the last question whether it keeps a core busy. */
-  #askedAtCpuMs = 0;
+  #askedAtCpuMs: number | undefined;
   #retiring = false;
   readonly #modules = new LoadedModules();
   readonly #packageFiles: PackageFileServer;
@@ -399,7 +399,7 @@ export class SandboxProcess {
   keepsCoreBusy(): boolean {
     const activity = this.pid === undefined || this.#gone ? undefined : processActivity(this.pid);
     if (activity === undefined) return false;
-    const usedMs = activity.cpuMs - this.#askedAtCpuMs;
+    const usedMs = activity.cpuMs - (this.#askedAtCpuMs ?? activity.cpuMs);
     this.#askedAtCpuMs = activity.cpuMs;
     return activity.wantsCpu || usedMs >= busyMs;
   }
