@@ -41,6 +41,7 @@ const answering = `export default {
   name: 'answering', version: '0.0.1', props: { http: '$.interface.http' },
   async run(event) { this.http.respond({ status: 200, body: 'ok' }); },
 };`;
+
 function count(outcomes: Map<string, number>, outcome: string): void {
   outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
 }

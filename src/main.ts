@@ -104,9 +104,7 @@ try {
 } catch (error) {
   if (error !== stopReason) {
     const expected = error instanceof SettingsError || (error instanceof Error && isStartError(error));
-    const way =
-      (error as { code?: unknown }).code === 'EADDRINUSE' ? ': choose another one with MILLRACE_PORT' : '';
-    process.stderr.write(`${expected ? error.message + way : (error as Error).stack}\n`);
+    process.stderr.write(`${expected ? error.message + wayOut(error) : (error as Error).stack}\n`);
     process.exit(1);
   }
 }
@@ -117,4 +115,11 @@ function isStartError(error: Error & { code?: unknown }): boolean {
     ...['FolderLockedError', 'SchemaError', 'MasterKeyError', 'UnavailableError', 'SandboxError'],
   ].includes(error.name);
   return named || error.code === 'EADDRINUSE' || error.code === 'EACCES' || error.code === 'ENOENT';
+}
+
+/** The end of the message of a port that another program has: which setting to change. */
+function wayOut({ code, port }: Error & { code?: unknown; port?: unknown }): string {
+  if (code !== 'EADDRINUSE') return '';
+  const isMail = String(port) === process.env.MILLRACE_SMTP_PORT;
+  return `: choose another one with ${isMail ? 'MILLRACE_SMTP_PORT' : 'MILLRACE_PORT'}`;
 }

@@ -5,6 +5,7 @@ import { canonicalHost } from '#lib/canonical-host.ts';
 import { parseIpRange, problemOfRange } from '#lib/ip-address.ts';
 import { parseRatio } from '#telemetry/sampler.ts';
 import { parseExportHeaders } from '#telemetry/span-exporter.ts';
+import { problemOfEgress } from './allowed-address.ts';
 import { isBucketName } from './bucket-name.ts';
 import { ConnectTo } from './connect-to.ts';
 import { readDatabaseUrl } from './database-url.ts';
@@ -98,12 +99,8 @@ function checkTogether(values: Record<string, unknown>, problems: string[]): voi
       problems.push(`MILLRACE_ROLES: expected any of ${roles.join(', ')}, found ${JSON.stringify(role)}`);
   }
   for (const entry of (values.egress as string[] | undefined) ?? []) {
-    if (entry === 'public' || entry === 'local') continue;
-    if (parseIpRange(entry) === undefined)
-      problems.push(
-        `MILLRACE_EGRESS: expected public, local or a CIDR such as 10.1.0.0/16, found ${JSON.stringify(entry)}`,
-      );
-    else checkNetwork('MILLRACE_EGRESS', entry, problems);
+    const problem = problemOfEgress(entry);
+    if (problem !== undefined) problems.push(`MILLRACE_EGRESS: ${problem}`);
   }
   for (const proxy of (values.trustedProxies as string[] | undefined) ?? []) {
     if (parseIpRange(proxy) === undefined)

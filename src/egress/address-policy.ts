@@ -1,11 +1,12 @@
 import { networkInterfaces } from 'node:os';
+import { problemOfEgress } from '#config/allowed-address.ts';
 import { ConnectTo } from '#config/connect-to.ts';
+import { must } from '#lib/assert.ts';
 import {
   type IpAddress,
   type IpRange,
   parseIpAddress,
   parseIpRange,
-  problemOfRange,
   rangeContains,
   unwrapIpv4,
 } from '#lib/ip-address.ts';
@@ -99,15 +100,9 @@ function parseLiteral(text: string): IpAddress | undefined {
 }
 
 function allowedRange(entry: string): IpRange {
-  const range = parseIpRange(entry);
-  if (range === undefined) {
-    throw new Error(
-      `MILLRACE_EGRESS: expected public, local or a CIDR such as 10.1.0.0/16, found ${JSON.stringify(entry)}`,
-    );
-  }
-  const problem = problemOfRange(entry);
+  const problem = problemOfEgress(entry);
   if (problem !== undefined) throw new Error(`MILLRACE_EGRESS: ${problem}`);
-  return range;
+  return must(parseIpRange(entry), `the range ${entry}`);
 }
 
 function isPublic(target: IpAddress): boolean {

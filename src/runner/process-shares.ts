@@ -86,7 +86,7 @@ export class ProcessShares {
   /** Those of the waiting owners that may have one more process, with the number of processes that each has at work. */
   order(waiting: ReadonlySet<string>): Map<string, number> {
     for (const ownerId of waiting) this.#seen.add(ownerId);
-    const { of, all } = this.#uses();
+    const { owners, of, all } = this.#uses();
     const counts = [...waiting]
       .filter((ownerId) => of(ownerId).memoryBytes < this.#memoryShare(ownerId, of(ownerId), all))
       .filter((ownerId) => of(ownerId).busy < this.#processesMax(ownerId))
@@ -98,17 +98,15 @@ export class ProcessShares {
     const isOneShort = counts.some(([, own]) => own < this.#guaranteed);
     const free = this.#max - all.busy;
     const mayHave = isOneShort ? this.#guaranteed : free - this.#forNewcomers / 2;
+    const atWork = [...owners.values()].filter(({ busy }) => busy > 0).length;
+    const isRest = free <= this.#forNewcomers;
+    const ofTheRest = Math.max(1, Math.ceil(free * partOfRest));
     return new Map(
-      counts.filter(([ownerId, own]) => own < Math.min(mayHave, this.#ofTheRest(ownerId, free))),
+      counts.filter(([, own]) => {
+        const others = own > 0 ? atWork - 1 : atWork;
+        return own < (isRest && others > 1 ? Math.min(mayHave, ofTheRest) : mayHave);
+      }),
     );
-  }
-
-  /** Processes that an owner may have at work where few are free. Infinity: more than the part for newcomers is free, or one other is at work. */
-  #ofTheRest(ownerId: string, free: number): number {
-    if (free > this.#forNewcomers) return Number.POSITIVE_INFINITY;
-    const { owners } = this.#uses();
-    const others = [...owners].filter(([other, { busy }]) => other !== ownerId && busy > 0).length;
-    return others <= 1 ? Number.POSITIVE_INFINITY : Math.max(1, Math.ceil(free * partOfRest));
   }
 
   /**

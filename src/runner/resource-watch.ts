@@ -82,7 +82,8 @@ export class ResourceWatch {
       const ownerId = this.#options.pool.ownerOf(process);
       const cpuMs = process.pid === undefined ? undefined : processCpuMs(process.pid);
       if (process.pid === undefined || ownerId === undefined || cpuMs === undefined) continue;
-      const wantsCpu = !process.idle && (this.#cpuTurns.isPaused(process) || process.wantsCpu());
+      // One that is paused was busy when its turn ended, be it with what ended calls left behind.
+      const wantsCpu = this.#cpuTurns.isPaused(process) || (!process.idle && process.wantsCpu());
       looks.push({ process, ownerId, cpuMs, wantsCpu });
     }
     const nowMs = this.#options.timer.nowMs();

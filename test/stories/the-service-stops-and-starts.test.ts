@@ -318,14 +318,16 @@ describe('a start', () => {
     const taken = createServer().listen(0, '127.0.0.1');
     await once(taken, 'listening');
     await using folder = await createTempFolder();
-    const { code, errors } = await failedStart({
-      dataFolder: join(folder.path, 'data'),
-      environment: { MILLRACE_PORT: String((taken.address() as AddressInfo).port) },
-    });
+    for (const name of ['MILLRACE_PORT', 'MILLRACE_SMTP_PORT']) {
+      const { code, errors } = await failedStart({
+        dataFolder: join(folder.path, 'data'),
+        environment: { MILLRACE_PORT: '0', [name]: String((taken.address() as AddressInfo).port) },
+      });
+      assert.equal(code, 1);
+      assert.match(errors, new RegExp(`EADDRINUSE.*\\d: choose another one with ${name}$`, 'm'));
+      assert.ok(!errors.includes('    at '), 'no stack for what a person can change');
+    }
     taken.close();
-    assert.equal(code, 1);
-    assert.match(errors, /EADDRINUSE.*\d: choose another one with MILLRACE_PORT$/m);
-    assert.ok(!errors.includes('    at '), 'no stack for what a person can change');
   });
 
   test('with wrong settings lists all of them by name and changes nothing', async () => {
