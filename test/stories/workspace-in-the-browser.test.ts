@@ -335,6 +335,8 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     await reader.getByRole('tab', { name: 'Sign-in' }).click();
     // Links to a provider and sessions ask for the same scope.
     await reader.getByRole('alert').getByText('insufficient_scope').nth(1).waitFor();
+    // Left open, it would ask again while the rest of the test runs, and be refused again.
+    await reader.close();
     dashboard.forgetComplaints();
 
     const page = await dashboard.signedIn('/workspace?tab=keys', {}, await keyWith(['read', 'admin']));

@@ -76,6 +76,7 @@ test('a failure is shown in full at once, and at the end with the command and th
     ),
     text,
   );
+  assert.match(text, /✖ outer › inner .*\n {4}AssertionError .*strictly deep-equal:/);
   assert.match(text, /a\.test\.mjs printed:\n(.*\n)* {4}\| on the way/);
   assert.equal(summary.at(-1), '1 passed, 1 failed, 0 skipped');
 });
@@ -88,7 +89,10 @@ test('a file that cannot be loaded, and a hook that throws, are failures of thei
   assert.equal(failed, 2);
   assert.match(live, /✖ b\.test\.mjs › a suite\n(.*\n)*.*no room/);
   const text = summary.join('\n');
-  assert.match(text, /✖ the file itself \(a\.test\.mjs\)\n {4}repeat: npm test -- a\.test\.mjs\n/);
+  assert.match(
+    text,
+    /✖ the file itself \(a\.test\.mjs\)\n {4}test failed\n {4}repeat: npm test -- a\.test\.mjs\n/,
+  );
   assert.match(text, /Error: not loaded/);
   assert.match(text, /1 tests of b\.test\.mjs did not run because of it/);
 });

@@ -52,6 +52,9 @@ const interruptions = ['cancelledByParent', 'testAborted'];
 const slowestShown = 10;
 const outputLinesMax = 60;
 
+/** Lines of an error that the summary repeats; it was shown in full when the test failed. */
+const errorLinesMax = 12;
+
 /**
  * What `npm test` prints: one line for each file as it ends, each failure in full at once, and at the end ten lines on time, what was
  * skipped and why, and for each failure the command that repeats it. The last line is `N passed, N failed, N skipped`.
@@ -218,6 +221,10 @@ export class TestReport {
         const pattern = name === undefined ? '' : ` --test-name-pattern=${quote(literalPattern(name))}`;
         return [
           `  ✖ ${failure.path.join(' › ') || 'the file itself'} (${failure.place})`,
+          ...failure.error
+            .split('\n')
+            .slice(0, errorLinesMax)
+            .map((line) => `    ${line}`),
           `    repeat: ${[...seeds, `npm test -- ${path}${pattern}`].join(' ')}`,
         ];
       }),
