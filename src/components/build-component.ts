@@ -15,10 +15,11 @@ import { BuilderPool } from './builder-pool.ts';
 import { readBuilderVersion } from './builder-version.ts';
 import type { BuilderWalls } from './builder-walls.ts';
 import type { BuiltBundle } from './built-bundle.ts';
-import { BundleCache } from './bundle-cache.ts';
+import { BundleCache, sha256 } from './bundle-cache.ts';
 import { type Build, BundlePasses } from './bundle-passes.ts';
 import { BundlerProcess } from './bundler-process.ts';
 import { EarlierBuilds } from './earlier-builds.ts';
+import { EvaluationShares } from './evaluation-shares.ts';
 import { npmConfigWith } from './npm-config.ts';
 import {
   type FetchText,
@@ -81,6 +82,11 @@ export interface ComponentBuilder {
    * answered as it is. Rejects as `build` does.
    */
   join(source: ComponentSource, options: Pick<BuildOptions, 'ownerId' | 'signal'>): Promise<JoinedCode>;
+  /**
+   * Evaluates what was built for this owner when it is the turn of this one; its builds wait for its evaluations. Rejects as `evaluate` does, or with
+   * `builder_busy`.
+   */
+  evaluated<T>(ownerId: string, evaluate: () => Promise<T>): Promise<T>;
   /** Builds in a process now, and those in line for one. */
   counts(): { running: number; waiting: number; oldestWaitMs: number };
   /** Those of an owner. */
@@ -128,6 +134,7 @@ class ProcessBuilder implements ComponentBuilder {
   readonly #earlier: EarlierBuilds;
   readonly #cacheFolder: string;
   readonly #pool: BuilderPool<BundlerProcess>;
+  readonly #evaluations: EvaluationShares;
   readonly #trees: PackageTrees;
   readonly #installers: WarmInstallers;
   readonly #passes: BundlePasses;
@@ -162,7 +169,12 @@ class ProcessBuilder implements ComponentBuilder {
       clock: this.#clock,
       logger: options.logger,
     });
+    this.#evaluations = new EvaluationShares({
+      shares: options.shares,
+      onEnded: () => this.#pool.beginNext(),
+    });
     this.#pool = new BuilderPool({
+      isHeld: (ownerId) => this.#evaluations.hasEnough(ownerId),
       start: () => BundlerProcess.start(buildsFolder, tools),
       ...{ concurrency, waitingMax, what: 'components wait to be built' },
       ...{ logger: options.logger, shares: options.shares, admit: options.admit },
@@ -185,9 +197,11 @@ class ProcessBuilder implements ComponentBuilder {
   ): Promise<BuiltBundle> {
     signal?.throwIfAborted();
     this.#closing.signal.throwIfAborted();
-    const key = JSON.stringify([ownerId, form, standIns, rebuild, allDeclared, source]);
+    const key = keyOf(source, { ownerId, form, standIns, rebuild, allDeclared });
     let running = this.#running.get(key);
     if (running === undefined) {
+      // Here too, before work on code that may be large.
+      this.#pool.refuseIfFull(ownerId);
       const stop = new AbortController();
       const result = this.#buildNow(
         source,
@@ -242,6 +256,10 @@ class ProcessBuilder implements ComponentBuilder {
     }
   }
 
+  evaluated<T>(ownerId: string, evaluate: () => Promise<T>): Promise<T> {
+    return this.#evaluations.run(ownerId, evaluate);
+  }
+
   counts(): { running: number; waiting: number; oldestWaitMs: number } {
     return { ...this.#pool.counts, oldestWaitMs: this.#pool.oldestWaitMs };
   }
@@ -261,11 +279,7 @@ class ProcessBuilder implements ComponentBuilder {
     if (folder !== undefined) await rmdir(folder).catch(() => undefined);
   }
 
-  async #buildNow(
-    source: ComponentSource,
-    wanted: Pick<Build, 'ownerId' | 'form' | 'standIns' | 'rebuild' | 'allDeclared'>,
-    stop: AbortSignal,
-  ): Promise<BuiltBundle> {
+  async #buildNow(source: ComponentSource, wanted: WantedBuild, stop: AbortSignal): Promise<BuiltBundle> {
     const budget = this.#budgetFor('building the component', AbortSignal.any([stop, this.#closing.signal]));
     const { signal } = budget;
     try {
@@ -324,6 +338,17 @@ class ProcessBuilder implements ComponentBuilder {
     });
     return this.#prepared;
   }
+}
+
+type WantedBuild = Pick<Build, 'ownerId' | 'form' | 'standIns' | 'rebuild' | 'allDeclared'>;
+
+/** The same for the same build. Code may be large, and many builds may wait: they keep its hash. */
+function keyOf(
+  source: ComponentSource,
+  { ownerId, form, standIns, rebuild, allDeclared }: WantedBuild,
+): string {
+  const named = source.kind === 'code' ? { ...source, code: sha256(source.code) } : source;
+  return JSON.stringify([ownerId, form, standIns, rebuild, allDeclared, named]);
 }
 
 function rejectOnAbort(signal: AbortSignal): Promise<never> {

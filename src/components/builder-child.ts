@@ -8,6 +8,8 @@ import { attachEgressRelay } from '#egress/egress-relay.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
 import { installationFolder, isPackaged } from '#lib/installation.ts';
 import type { Logger } from '#lib/logger.ts';
+import { setTreePriority } from '#runner/cpu-priority.ts';
+import { niceness } from '#runner/cpu-shares.ts';
 import type { BuildBudget } from './build-budget.ts';
 import type { BuildProblem } from './builder/build-messages.ts';
 import { readMessages, writeMessage } from './builder/message-lines.ts';
@@ -142,6 +144,12 @@ export class BuilderChild<Output> {
   #permits(host: string, port: number | undefined): boolean {
     if (port !== undefined) return this.#hosts.has(`${host}:${port}`);
     return [...this.#hosts].some((entry) => entry.slice(0, entry.lastIndexOf(':')) === host);
+  }
+
+  /** For a build that is one of many of its owner; the processes that it has started get it too. */
+  lowerPriority(): void {
+    const { pid } = this.#process;
+    if (pid !== undefined) setTreePriority(pid, niceness.greedy);
   }
 
   send(message: unknown): void {

@@ -10,23 +10,41 @@ function watchedPool({
   concurrency = 1,
   shares,
   admit,
+  isHeld,
 }: {
   waitingMax?: number;
   concurrency?: number;
   shares?: ShareObserver;
   admit?: (ownerId: string, uses: number) => void;
+  isHeld?: (ownerId: string) => boolean;
 } = {}) {
   const happened: string[] = [];
   const logged: { msg: string; running: number; waiting: number }[] = [];
   let started = 0;
-  const pool = new BuilderPool<{ name: string; isUsable: boolean; stop: () => Promise<void> }>({
+  const pool = new BuilderPool<{
+    name: string;
+    isUsable: boolean;
+    lowerPriority: () => void;
+    stop: () => Promise<void>;
+  }>({
     start: async () => {
       started += 1;
       const name = `process ${started}`;
       happened.push(`${name} starts`);
-      return { name, isUsable: true, stop: async () => void happened.push(`${name} stops`) };
+      return {
+        ...{ name, isUsable: true, stop: async () => void happened.push(`${name} stops`) },
+        lowerPriority: () => happened.push(`${name} is lowered`),
+      };
     },
-    ...{ concurrency, waitingMax, waitMaxMs: 60_000, what: 'things wait', shares, admit },
+    ...{
+      concurrency,
+      waitingMax,
+      waitMaxMs: 60_000,
+      what: 'things wait',
+      shares,
+      admit,
+      ...(isHeld && { isHeld }),
+    },
     logger: pino({}, { write: (line) => void logged.push(JSON.parse(line)) }),
   });
   return { pool, happened, logged };
@@ -204,5 +222,35 @@ test('an owner may have a limit of uses under way and in line; what belongs to t
   held.resolve();
   await Promise.all(uses);
   await use('a');
+  await pool.close();
+});
+
+test('builds of an owner that has a line have a lower priority, and their process serves no other owner', async () => {
+  const { pool, happened } = watchedPool({ waitingMax: 5 });
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const greedy = [pool.use(() => promise, { ownerId: 'greedy' })];
+  greedy.push(pool.use(async () => {}, { ownerId: 'greedy' }));
+  resolve();
+  await Promise.all(greedy);
+  const nameFor = (ownerId: string) => pool.use(async ({ name }) => name, { ownerId });
+  assert.deepEqual([await nameFor('other'), await nameFor('other')], ['process 2', 'process 2']);
+  assert.equal(await nameFor('greedy'), 'process 1');
+  assert.deepEqual(happened, ['process 1 starts', 'process 1 is lowered', 'process 2 starts']);
+  await pool.close();
+});
+
+test('while an owner is held, its uses wait and those of others do not', async () => {
+  let held = 'greedy';
+  const { pool } = watchedPool({ waitingMax: 5, isHeld: (ownerId) => ownerId === held });
+  const begun: string[] = [];
+  const use = (ownerId: string) => pool.use(async () => void begun.push(ownerId), { ownerId });
+  const greedy = [use('greedy'), use('greedy')];
+  await use('other');
+  assert.deepEqual(begun, ['other']);
+  assert.equal(pool.oldestWaitMs, 0, 'the owner waits for itself');
+  held = '';
+  pool.beginNext();
+  await Promise.all(greedy);
+  assert.deepEqual(begun, ['other', 'greedy', 'greedy']);
   await pool.close();
 });

@@ -11,6 +11,8 @@ const usesPerProcess = 200;
 export interface WarmProcess {
   /** False once it ended, or when its last use left it in no state for another. */
   readonly isUsable: boolean;
+  /** For good: a service without privileges may not raise it again. */
+  lowerPriority(): void;
   /** Kills it; answers when it is gone. */
   stop(): Promise<void>;
 }
@@ -18,6 +20,8 @@ export interface WarmProcess {
 interface Slot<P> {
   process: P;
   uses: number;
+  /** The owner whose uses it has a lower priority for. */
+  lowFor?: string | undefined;
   idleTimer?: NodeJS.Timeout;
 }
 
@@ -47,6 +51,8 @@ interface PoolOptions<P> {
   logger: Logger;
   /** Learns what waits or is refused because of others. */
   shares?: ShareObserver | undefined;
+  /** True while no use of this owner may begin; `beginNext` is called when that changes. */
+  isHeld?: (ownerId: string) => boolean;
   /** Throws where the owner may have no more than these uses, under way or in line. */
   admit?: ((ownerId: string, uses: number) => void) | undefined;
 }
@@ -63,7 +69,8 @@ interface UseOptions {
 /**
  * At most `concurrency` uses at a time, at most `waitingMax` of one owner in line, each for `waitMaxMs` at most; processes stay warm
  * for a while. Owners take turns, those with the fewest uses under way first. While all processes are taken, owners that have none get up to
- * two more: uses that take minutes do not hold up others. Waiting is logged, and an error about the line says how long it is.
+ * two more: uses that take minutes do not hold up others. Uses of an owner that has a line have a lower priority: it is many builds that slow
+ * the calls of other owners. Waiting is logged, and an error about the line says how long it is.
  */
 export class BuilderPool<P extends WarmProcess> {
   readonly #options: PoolOptions<P>;
@@ -82,9 +89,11 @@ export class BuilderPool<P extends WarmProcess> {
     return { running: this.#busy, waiting: this.#waitingCount };
   }
 
-  /** Since when the one that waits for longest does; 0: none waits. */
+  /** For how long the first one of the line has waited, apart from owners who are held; 0: none waits. */
   get oldestWaitMs(): number {
-    const sinceMs = Math.min(...[...this.#lines.values()].flatMap((line) => line.map((one) => one.sinceMs)));
+    const { isHeld } = this.#options;
+    const lines = [...this.#lines].filter(([ownerId]) => isHeld?.(ownerId) !== true);
+    const sinceMs = Math.min(...lines.flatMap(([, line]) => line.map((one) => one.sinceMs)));
     return Number.isFinite(sinceMs) ? performance.now() - sinceMs : 0;
   }
 
@@ -109,7 +118,7 @@ export class BuilderPool<P extends WarmProcess> {
   ): Promise<T> {
     await this.#enter(ownerId, signal);
     try {
-      const slot = await this.#take();
+      const slot = await this.#take(ownerId);
       let isReusable = false;
       try {
         const result = await work(slot.process);
@@ -135,29 +144,44 @@ export class BuilderPool<P extends WarmProcess> {
     await Promise.all(slots.map((slot) => slot.process.stop()));
   }
 
+  /** Throws `builder_busy` while the line is too long for one more of this owner. */
+  refuseIfFull(ownerId: string): void {
+    const { waitingMax, what, logger } = this.#options;
+    const own = this.#lines.get(ownerId)?.length ?? 0;
+    if (own < waitingMax && this.#waitingCount < linesMax * waitingMax) return;
+    logger.warn(this.#about(ownerId), 'build.refused');
+    const count = own >= waitingMax ? own : this.#waitingCount;
+    const message = `too many ${what} (${count}); try again in a moment`;
+    this.#sharesOf(ownerId)?.refused(ownerId, 'builds', message);
+    throw new UnavailableError('builder_busy', message);
+  }
+
+  #about(ownerId: string): object {
+    return {
+      what: this.#options.what,
+      ...{ owner: ownerId, running: this.#busy, waiting: this.#waitingCount },
+    };
+  }
+
+  /** What belongs to the instance is of no owner. */
+  #sharesOf(ownerId: string): ShareObserver | undefined {
+    return ownerId === '' ? undefined : this.#options.shares;
+  }
+
   async #enter(ownerId: string, signal?: AbortSignal): Promise<void> {
-    const { waitingMax, waitMaxMs = defaultWaitMaxMs, what, logger } = this.#options;
-    // What belongs to the instance is of no owner.
-    const shares = ownerId === '' ? undefined : this.#options.shares;
+    const { waitMaxMs = defaultWaitMaxMs, what, logger } = this.#options;
+    const shares = this.#sharesOf(ownerId);
     signal?.throwIfAborted();
     if (ownerId !== '') this.#options.admit?.(ownerId, this.usesOf(ownerId));
     if (this.#mayBegin(ownerId)) {
       this.#begin(ownerId);
       return;
     }
-    const about = () => ({ what, owner: ownerId, running: this.#busy, waiting: this.#waitingCount });
-    const own = this.#lines.get(ownerId)?.length ?? 0;
-    if (own >= waitingMax || this.#waitingCount >= linesMax * waitingMax) {
-      logger.warn(about(), 'build.refused');
-      const count = own >= waitingMax ? own : this.#waitingCount;
-      const message = `too many ${what} (${count}); try again in a moment`;
-      shares?.refused(ownerId, 'builds', message);
-      throw new UnavailableError('builder_busy', message);
-    }
+    this.refuseIfFull(ownerId);
     const { promise: turn, resolve: enter, reject } = Promise.withResolvers<void>();
     const waiting: Waiting = { ownerId, sinceMs: performance.now(), enter };
     this.#lines.set(ownerId, [...(this.#lines.get(ownerId) ?? []), waiting]);
-    logger.info(about(), 'build.queued');
+    logger.info(this.#about(ownerId), 'build.queued');
     shares?.delayed(ownerId, 'builds');
     const place = () => (this.#lines.get(ownerId)?.indexOf(waiting) ?? -1) + 1;
     const leaveLine = (error: Error): void => {
@@ -168,7 +192,7 @@ export class BuilderPool<P extends WarmProcess> {
     };
     const timer = setTimeout(() => {
       const message = `${this.#waitingCount} ${what}, and this one was number ${place()} of its owner after ${waitMaxMs / 1000} seconds; try again in a moment`;
-      logger.warn({ ...about(), place: place() }, 'build.refused');
+      logger.warn({ ...this.#about(ownerId), place: place() }, 'build.refused');
       shares?.refused(ownerId, 'builds', message);
       leaveLine(new UnavailableError('builder_busy', message));
     }, waitMaxMs);
@@ -189,7 +213,8 @@ export class BuilderPool<P extends WarmProcess> {
   }
 
   #mayBegin(ownerId: string): boolean {
-    const { concurrency } = this.#options;
+    const { concurrency, isHeld } = this.#options;
+    if (isHeld?.(ownerId) === true) return false;
     if (this.#busy < concurrency) return true;
     return this.#busy < concurrency + extraUsesMax && !this.#running.has(ownerId);
   }
@@ -208,34 +233,56 @@ export class BuilderPool<P extends WarmProcess> {
     const left = (this.#running.get(ownerId) ?? 1) - 1;
     if (left === 0) this.#running.delete(ownerId);
     else this.#running.set(ownerId, left);
+    this.beginNext();
+  }
+
+  /** Begins the uses in line that may begin, in the order of turns. */
+  beginNext(): void {
+    for (let next = this.#firstInTurn(); next !== undefined; next = this.#firstInTurn()) {
+      this.#remove(next);
+      // Its owner's next one comes after those of all others.
+      const rest = this.#lines.get(next.ownerId);
+      if (rest !== undefined) {
+        this.#lines.delete(next.ownerId);
+        this.#lines.set(next.ownerId, rest);
+      }
+      this.#begin(next.ownerId);
+      next.enter();
+    }
+  }
+
+  #firstInTurn(): Waiting | undefined {
     const firsts = [...this.#lines.values()].flatMap(([first]) => first ?? []);
-    const next = firsts
+    return firsts
       .filter(({ ownerId: waiting }) => this.#mayBegin(waiting))
       .reduce<Waiting | undefined>(
         (fewest, one) =>
           fewest !== undefined && this.#runningOf(fewest) <= this.#runningOf(one) ? fewest : one,
         undefined,
       );
-    if (next === undefined) return;
-    this.#remove(next);
-    // Its owner's next one comes after those of all others.
-    const rest = this.#lines.get(next.ownerId);
-    if (rest !== undefined) {
-      this.#lines.delete(next.ownerId);
-      this.#lines.set(next.ownerId, rest);
-    }
-    this.#begin(next.ownerId);
-    next.enter();
   }
 
-  async #take(): Promise<Slot<P>> {
+  async #take(ownerId: string): Promise<Slot<P>> {
+    const ofOwner = this.#takeIdle(({ lowFor }) => lowFor === ownerId);
+    if (ofOwner !== undefined) return ofOwner;
+    const usual = this.#takeIdle(({ lowFor }) => lowFor === undefined);
+    const slot = usual ?? { process: await this.#options.start(), uses: 0 };
+    if (this.#lines.has(ownerId)) {
+      slot.process.lowerPriority();
+      slot.lowFor = ownerId;
+    }
+    return slot;
+  }
+
+  /** The one that was used last. */
+  #takeIdle(fits: (slot: Slot<P>) => boolean): Slot<P> | undefined {
     for (;;) {
-      const slot = this.#idle.pop();
-      if (slot === undefined) break;
+      const slot = this.#idle.findLast(fits);
+      if (slot === undefined) return undefined;
+      this.#idle.splice(this.#idle.indexOf(slot), 1);
       clearTimeout(slot.idleTimer);
       if (slot.process.isUsable) return slot;
     }
-    return { process: await this.#options.start(), uses: 0 };
   }
 
   #keep(slot: Slot<P>): void {

@@ -67,6 +67,10 @@ export class BundlerProcess {
     throw errorOf(outcome.problem);
   }
 
+  lowerPriority(): void {
+    this.#child.lowerPriority();
+  }
+
   async stop(): Promise<void> {
     await this.#child.stop();
   }

@@ -1,6 +1,6 @@
 import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
-import type { BundleForm, PackageLock } from './builder/build-messages.ts';
+import type { BundleForm, OwnFile, PackageLock } from './builder/build-messages.ts';
 import { parsePackageSpecifier } from './builder/package-specifier.ts';
 import type { BuiltBundle } from './built-bundle.ts';
 import { type BundleCache, type CachedResolution, sha256 } from './bundle-cache.ts';
@@ -112,8 +112,17 @@ export function treeHashOf(input: BuildInput, lockText: string): string {
 }
 
 function filesOf({ own }: BuildInput): [string, string][] {
-  const files = own.used().map((file): [string, string] => [file.path, sha256(file.text)]);
+  const files = own.used().map((file): [string, string] => [file.path, hashOf(file)]);
   return files.sort(([a], [b]) => (a < b ? -1 : 1));
+}
+
+/** Hashes of the files of builds under way. Each build asks several times, and code may be large. */
+const hashes = new WeakMap<OwnFile, string>();
+
+function hashOf(file: OwnFile): string {
+  const known = hashes.get(file) ?? sha256(file.text);
+  hashes.set(file, known);
+  return known;
 }
 
 function isExactVersion(range: string | undefined): boolean {

@@ -66,6 +66,10 @@ export class InstallerProcess {
     return { name, version, integrity, files };
   }
 
+  lowerPriority(): void {
+    this.#child.lowerPriority();
+  }
+
   async stop(): Promise<void> {
     const stderr = await this.#child.stop();
     if (stderr !== '') this.#logger.warn({ stderr }, 'installer.stderr-received');

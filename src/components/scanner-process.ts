@@ -35,6 +35,10 @@ export class ScannerProcess {
     return readings;
   }
 
+  lowerPriority(): void {
+    this.#child.lowerPriority();
+  }
+
   async stop(): Promise<void> {
     await this.#child.stop();
   }

@@ -89,6 +89,7 @@ forEachStore((fixture) => {
       store: fixture.store,
       builder: {
         build: async () => built.shift() ?? assert.fail('nothing is to be built'),
+        evaluated: (_ownerId, evaluate) => evaluate(),
       },
       runner: {
         describe: async () => ({

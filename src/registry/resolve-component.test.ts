@@ -7,6 +7,7 @@ import { ComponentResolver } from './resolve-component.ts';
 
 forEachStore((fixture) => {
   test('a component that no process was free to evaluate is not called invalid: 503 overloaded', async () => {
+    const evaluatedFor: string[] = [];
     const resolver = new ComponentResolver({
       store: fixture.store,
       builder: {
@@ -19,6 +20,10 @@ forEachStore((fixture) => {
           files: [],
           warnings: [],
         }),
+        evaluated: (ownerId, evaluate) => {
+          evaluatedFor.push(ownerId);
+          return evaluate();
+        },
       },
       runner: {
         describe: async () => ({
@@ -38,5 +43,6 @@ forEachStore((fixture) => {
       ),
       { name: 'UnavailableError', code: 'overloaded' },
     );
+    assert.deepEqual(evaluatedFor, ['u_1'], 'in the turn of its owner');
   });
 });

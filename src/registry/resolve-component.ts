@@ -58,7 +58,7 @@ const codeBytesMax = 2 * 1024 * 1024;
  */
 export class ComponentResolver {
   readonly #store: Store;
-  readonly #builder: Pick<ComponentBuilder, 'build'>;
+  readonly #builder: Pick<ComponentBuilder, 'build' | 'evaluated'>;
   readonly #runner: Pick<Runner, 'describe'>;
   readonly #registry: LocalRegistry;
   readonly #repositories: Pick<RepositoryFiles, 'use'>;
@@ -68,7 +68,7 @@ export class ComponentResolver {
 
   constructor(options: {
     store: Store;
-    builder: Pick<ComponentBuilder, 'build'>;
+    builder: Pick<ComponentBuilder, 'build' | 'evaluated'>;
     runner: Pick<Runner, 'describe'>;
     registry: LocalRegistry;
     repositories: Pick<RepositoryFiles, 'use'>;
@@ -289,7 +289,7 @@ export class ComponentResolver {
         evaluate: async ({ treeHash, bundle }) => {
           const component = await findComponentByTree(this.#store.read, { ownerId, treeHash, url });
           return component === undefined || !(await this.#use(component))
-            ? this.#runner.describe({ bundle, ownerId })
+            ? this.#builder.evaluated(ownerId, () => this.#runner.describe({ bundle, ownerId }))
             : { status: 'known', component };
         },
       },
