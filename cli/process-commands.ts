@@ -43,6 +43,10 @@ async function show(session: Session): Promise<void> {
       ),
       column('CALLS', 'calls'),
       column('MEMORY', ({ memory_bytes: bytes }) => (bytes === null ? '' : bytesText(bytes))),
+      // A node of the version before says nothing of the processor.
+      column('CORES', ({ cpu_cores: cores, priority }) =>
+        cores === undefined ? '' : `${cores.toFixed(2)}${priority === 'low' ? ', low priority' : ''}`,
+      ),
       timeColumn('STARTED', 'started_at'),
       column('LAST BLAME', ({ last_blame: blame }) =>
         blame === null ? '' : `${names.get(blame.deployment_id) ?? blame.deployment_id}: ${blame.reason}`,

@@ -75,6 +75,8 @@ export async function viewProcesses(
       deployment_ids: deploymentIds.slice(0, idsShownMax),
       calls: rest.calls,
       memory_bytes: rest.memoryBytes ?? null,
+      cpu_cores: Math.round(rest.cores * 100) / 100,
+      priority: rest.isGreedy ? ('low' as const) : ('usual' as const),
       started_at: epochSeconds(rest.startedAtMs),
     })),
     owners: shares.map(({ ownerId, memoryBytes, ...rest }) => ({

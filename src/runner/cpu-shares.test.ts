@@ -15,7 +15,10 @@ function pass(shares: CpuShares<Process>, used: [Process, usedMs: number, wantsC
     process.cpuMs += usedMs;
     return { process, ownerId: process.ownerId, cpuMs: process.cpuMs, wantsCpu };
   });
-  return shares.look(looks, 1000).map(({ process, isGreedy }) => [process.name, isGreedy]);
+  return shares
+    .look(looks, 1000)
+    .filter(({ isChanged }) => isChanged)
+    .map(({ process, isGreedy }) => [process.name, isGreedy]);
 }
 
 test('processes that keep more than half of the cores busy for one owner get a lower priority than those of others; the rest of its processes do not', () => {

@@ -8,11 +8,14 @@ export interface CpuLook<P> {
   wantsCpu: boolean;
 }
 
-/** A process whose priority changes. */
-export interface CpuChange<P> {
+/** The cores that a process kept busy since the last look (0 to their number), and its priority from now on. */
+export interface CpuUse<P> {
   process: P;
   ownerId: string;
+  cores: number;
   isGreedy: boolean;
+  /** True: the priority was another one before. */
+  isChanged: boolean;
 }
 
 /**
@@ -28,7 +31,7 @@ export const niceness = { usual: 5, build: 12, greedy: 19 };
 const sharePart = 1 / 2;
 const nearlyPart = 0.8;
 /** A process that uses a smaller part of a core than this does not keep the cores busy. */
-const notedPart = 0.05;
+export const notedPart = 0.05;
 
 /**
  * Decides which processes get a lower priority than those of other owners: the processes that an owner keeps busy beyond its share. Where
@@ -56,8 +59,8 @@ export class CpuShares<P extends object> {
     return isGreedy;
   }
 
-  /** Returns the processes whose priority changes because of their use since the last look, which was `elapsedMs` ago. */
-  look(looks: readonly CpuLook<P>[], elapsedMs: number): CpuChange<P>[] {
+  /** Returns the use of each process since the last look, which was `elapsedMs` ago, and the priority that it gets because of it. */
+  look(looks: readonly CpuLook<P>[], elapsedMs: number): CpuUse<P>[] {
     const used = looks.map((look) => ({ ...look, usedMs: this.#usedMs(look) }));
     const byOwner = new Map<string, number>();
     for (const { ownerId, usedMs } of used) byOwner.set(ownerId, (byOwner.get(ownerId) ?? 0) + usedMs);
@@ -65,19 +68,17 @@ export class CpuShares<P extends object> {
     this.#beyond = new Set(
       [...byOwner].filter(([, usedMs]) => usedMs > nearlyMs).map(([ownerId]) => ownerId),
     );
-    const changes: CpuChange<P>[] = [];
-    for (const { process, ownerId, usedMs, wantsCpu } of used) {
+    return used.map(({ process, ownerId, usedMs, wantsCpu }) => {
       const isNoted = usedMs > notedPart * elapsedMs;
       const isBeyond = this.#beyond.has(ownerId);
       const was = this.#greedy.has(process);
       // A process with the lower priority gets little time, so using little is no proof that it needs no more.
-      const is = was ? isNoted || wantsCpu : isNoted && isBeyond;
-      if (is === was) continue;
-      if (is) this.#greedy.add(process);
+      const isGreedy = was ? isNoted || wantsCpu : isNoted && isBeyond;
+      if (isGreedy) this.#greedy.add(process);
       else this.#greedy.delete(process);
-      changes.push({ process, ownerId, isGreedy: is });
-    }
-    return changes;
+      const cores = elapsedMs > 0 ? usedMs / elapsedMs : 0;
+      return { process, ownerId, cores, isGreedy, isChanged: isGreedy !== was };
+    });
   }
 
   /**

@@ -2,6 +2,7 @@ import { availableParallelism } from 'node:os';
 import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { CallOutcome, UserCodeError } from './call-outcome.ts';
+import { notedPart } from './cpu-shares.ts';
 import { Home } from './home.ts';
 import type { LoadablePackages, ReadyCode } from './loadable-packages.ts';
 import { serviceError } from './process-end.ts';
@@ -226,8 +227,9 @@ export class Homes {
       const memoryBytes = pid === undefined ? undefined : processMemory(pid)?.residentBytes;
       const state = this.#stateOf(home);
       const lastBlame = this.#setApart.lastBlameOf(trustDomain);
+      const { cores, isGreedy } = process.cpu;
       const place = { pid, ownerId, trustDomain, lastBlame, isShared };
-      processes.push({ ...place, state, deploymentIds, calls, memoryBytes, startedAtMs });
+      processes.push({ ...place, state, deploymentIds, calls, memoryBytes, cores, isGreedy, startedAtMs });
     }
     return { processes, setApart: this.#setApart.list() };
   }
@@ -235,7 +237,8 @@ export class Homes {
   #stateOf(home: Home): RunnerProcess['state'] {
     if (!this.#isTaking(home)) return 'leaving';
     if (home.process?.isBlocked === true) return 'blocked';
-    return home.process?.idle === true ? 'idle' : 'busy';
+    if (home.process?.idle !== true) return 'busy';
+    return home.process.cpu.cores > notedPart ? 'background' : 'idle';
   }
 
   /** Ends the calls of a deployment. Resolves when the processes that only it used have ended. */

@@ -58,6 +58,13 @@ test('processes of an owner who keeps the cores busy come after those of others,
     assert.equal(resultOf(await call('u_greedy', 'dc_next', own)), niceness.greedy, 'from its start');
     assert.equal(resultOf(await call('u_other', 'dc_other', own)), niceness.usual);
     assert.deepEqual(nicenessesOf('u_other'), [niceness.usual]);
+    const shown = fixture.runner.processes().processes.filter(({ ownerId }) => ownerId === 'u_greedy');
+    for (const { cores, isGreedy, state } of shown.slice(0, count))
+      assert.ok(isGreedy && cores > 0.5 && state === 'busy', `${cores} ${isGreedy} ${state}`);
+    assert.deepEqual(
+      fixture.runner.processes().processes.flatMap((one) => (one.ownerId === 'u_other' ? one.isGreedy : [])),
+      [false],
+    );
     // They take turns: with more of them than cores, processes of other owners would wait each time that they have something to do.
     const spinners = pidsOf('u_greedy').slice(0, count);
     const pausedSets = new Set<string>();

@@ -4,7 +4,8 @@ import { bytesText } from '#lib/units.ts';
 import { type CpuLook, CpuShares } from './cpu-shares.ts';
 import { CpuTurns, turnMs } from './cpu-turns.ts';
 import type { Homes } from './homes.ts';
-import { processCpuMs, processMemory } from './process-memory.ts';
+import type { ProcessCpu } from './process-cpu.ts';
+import { processMemory } from './process-memory.ts';
 import type { ProcessPool } from './process-pool.ts';
 import { scratchFolderOf } from './process-starter.ts';
 import { type RunnerLimits, scratchFilesMax } from './runner-limits.ts';
@@ -29,7 +30,7 @@ interface WatchOptions {
 export class ResourceWatch {
   readonly #options: WatchOptions;
   readonly #cpuShares = new CpuShares<SandboxProcess>(availableParallelism());
-  readonly #cpuTurns = new CpuTurns<SandboxProcess>(availableParallelism());
+  readonly #cpuTurns = new CpuTurns<ProcessCpu>(availableParallelism());
   #cpuLookAtMs: number;
   readonly #measuring = new Set<SandboxProcess>();
   /** Sizes at the last look. They count as memory of the process. */
@@ -51,8 +52,8 @@ export class ResourceWatch {
 
   /** Notes that an owner got a process, in which no code is yet. */
   given(process: SandboxProcess, ownerId: string): void {
-    void process.ended.then(() => this.#cpuTurns.delete(process));
-    const cpuMs = process.pid === undefined ? undefined : processCpuMs(process.pid);
+    void process.ended.then(() => this.#cpuTurns.delete(process.cpu));
+    const { usedMs: cpuMs } = process.cpu;
     if (cpuMs !== undefined && this.#cpuShares.begin({ process, ownerId, cpuMs }))
       this.#beGreedy(process, ownerId);
   }
@@ -65,7 +66,7 @@ export class ResourceWatch {
       const memory = processMemory(process.pid);
       const privateBytes = (memory?.privateBytes ?? 0) + (this.#memoryFolderBytes.get(process) ?? 0);
       this.#options.pool.sawMemory(process, privateBytes);
-      process.watch(memory?.residentBytes, { isPaused: this.#cpuTurns.isPaused(process) });
+      process.watch(memory?.residentBytes, { isPaused: this.#cpuTurns.isPaused(process.cpu) });
       if (memory !== undefined) this.#options.homes.sawMemory(process, memory.residentBytes);
       // Every process that has had user code is measured, also while it loads, describes, or only finishes its calls.
       if (housekeeping && process.hasCode) void this.#watchScratch(process);
@@ -80,14 +81,17 @@ export class ResourceWatch {
     const looks: CpuLook<SandboxProcess>[] = [];
     for (const process of this.#options.pool.processes) {
       const ownerId = this.#options.pool.ownerOf(process);
-      const cpuMs = process.pid === undefined ? undefined : processCpuMs(process.pid);
-      if (process.pid === undefined || ownerId === undefined || cpuMs === undefined) continue;
+      const { usedMs: cpuMs } = process.cpu;
+      if (ownerId === undefined || cpuMs === undefined) continue;
       // One that is paused was busy when its turn ended, be it with what ended calls left behind.
-      const wantsCpu = this.#cpuTurns.isPaused(process) || (!process.idle && process.wantsCpu());
+      const wantsCpu = this.#cpuTurns.isPaused(process.cpu) || (!process.idle && process.cpu.wantsCpu());
       looks.push({ process, ownerId, cpuMs, wantsCpu });
     }
     const nowMs = this.#options.timer.nowMs();
-    for (const { process, isGreedy, ownerId } of this.#cpuShares.look(looks, nowMs - this.#cpuLookAtMs)) {
+    for (const use of this.#cpuShares.look(looks, nowMs - this.#cpuLookAtMs)) {
+      const { process, cores, isGreedy, isChanged, ownerId } = use;
+      process.cpu.cores = cores;
+      if (!isChanged) continue;
       // Only root may raise the priority of a process again.
       if (!(isGreedy ? this.#beGreedy(process, ownerId) : this.#beUsual(process)))
         this.#options.homes.replace(process);
@@ -96,15 +100,15 @@ export class ResourceWatch {
   }
 
   #beGreedy(process: SandboxProcess, ownerId: string): boolean {
-    this.#cpuTurns.add(process, ownerId);
+    this.#cpuTurns.add(process.cpu, ownerId);
     if (this.#cpuTurns.isNeeded) this.#takeTurns();
-    return process.beGreedy(true);
+    return process.cpu.beGreedy(true);
   }
 
   /** False where the system does not allow to raise a priority again. */
   #beUsual(process: SandboxProcess): boolean {
-    this.#cpuTurns.delete(process);
-    return process.beGreedy(false);
+    this.#cpuTurns.delete(process.cpu);
+    return process.cpu.beGreedy(false);
   }
 
   #takeTurns(): void {

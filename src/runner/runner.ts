@@ -175,7 +175,7 @@ export interface CallOptions {
   signal?: AbortSignal;
 }
 
-export const processStates = ['idle', 'busy', 'blocked', 'leaving'] as const;
+export const processStates = ['idle', 'busy', 'background', 'blocked', 'leaving'] as const;
 
 /** A process with code of deployments. */
 export interface RunnerProcess {
@@ -188,12 +188,19 @@ export interface RunnerProcess {
   lastBlame: Blame | undefined;
   /** True: other deployments of its trust domain may use it. */
   isShared: boolean;
-  /** `blocked`: it has calls and gives no sign of life. `leaving`: it accepts no further calls. */
+  /**
+   * `background`: it has no calls, and code that ended calls left behind uses the processor. `blocked`: it has calls and gives no sign of life. `leaving`:
+   * it accepts no further calls.
+   */
   state: (typeof processStates)[number];
   deploymentIds: string[];
   calls: number;
   /** Resident memory in bytes; undefined where the system does not report it. */
   memoryBytes: number | undefined;
+  /** Cores that it kept busy in the last second (0 to their number). */
+  cores: number;
+  /** True: it gets processor time after the processes of other owners (`cpu-shares.ts`). */
+  isGreedy: boolean;
   /** Epoch ms. */
   startedAtMs: number;
 }

@@ -6,8 +6,6 @@ import type { Logger } from '#lib/logger.ts';
 import { bytesText } from '#lib/units.ts';
 import type { UserCodeError } from './call-outcome.ts';
 import { type CallStart, CallsInFlight } from './calls-in-flight.ts';
-import { setCpuPriority, setNiceness } from './cpu-priority.ts';
-import { niceness } from './cpu-shares.ts';
 import { encodeCall } from './encode-call.ts';
 import { encodeLoad, type LoadableBundle } from './encode-load.ts';
 import { EndCause } from './end-cause.ts';
@@ -18,9 +16,9 @@ import { LoadedModules } from './loaded-modules.ts';
 import { NamespaceInit } from './namespace-init.ts';
 import { PackageFileServer } from './package-file-server.ts';
 import { answerAtEnd, type PendingCall, type ProcessEnd } from './pending-call.ts';
+import { ProcessCpu } from './process-cpu.ts';
 import { type CallAnswer, type EndReason, notStarted, serviceError } from './process-end.ts';
 import { ProcessHostCalls } from './process-host-calls.ts';
-import { processActivity, threadsOf, wantsCpu } from './process-memory.ts';
 import { outOfMemory, ProcessWatchdog } from './process-watchdog.ts';
 import {
   type CallHeader,
@@ -49,8 +47,6 @@ export interface ModulePlace {
 
 /** After this idle time a process must confirm that it has begun a call. Before, its frames prove that it is responsive. */
 const quietMs = 1;
-/** Processor time within a turn (`cpu-turns.ts`) by which a greedy process is taken for busy: the least that the kernel counts. */
-const busyMs = 10;
 /** Maximum time from the exit of a process to the end of its streams. */
 const streamsEndMs = 500;
 
@@ -60,6 +56,7 @@ export class SandboxProcess {
   pid: number | undefined;
   /** The report of the process when it was ready; undefined when it ended before. */
   readonly ready: Promise<Record<string, unknown> | undefined>;
+  readonly cpu: ProcessCpu;
   /** Resolves when the process has ended and every call has been answered. */
   readonly ended: Promise<void>;
   /** Called when the last call in flight has ended, and when the process accepts no further calls. */
@@ -94,8 +91,6 @@ export class SandboxProcess {
   readonly #cause = new EndCause();
   readonly #output: RawOutput;
   #gone = false;
-  /** Processor time at the last question whether it keeps a core busy. */
-  #askedAtCpuMs: number | undefined;
   #retiring = false;
   readonly #modules = new LoadedModules();
   readonly #packageFiles: PackageFileServer;
@@ -117,6 +112,7 @@ export class SandboxProcess {
     this.#timer = options.timer;
     this.lastUsedAtMs = options.timer.nowMs();
     this.#sandbox = sandbox;
+    this.cpu = new ProcessCpu(() => (this.#gone ? undefined : this.pid), sandbox.group);
     this.#limits = limits;
     this.#logger = options.logger;
     this.#frames = new FrameWriter(sandbox.launched.streams.rpc);
@@ -382,54 +378,6 @@ export class SandboxProcess {
     if (verdict !== undefined) this.kill(verdict.reason, verdict.detail);
   }
 
-  /** Sets the lower or the usual priority for user code. False where the system does not allow to raise it again. */
-  beGreedy(isGreedy: boolean): boolean {
-    if (this.pid === undefined || this.#gone) return true;
-    const value = isGreedy ? niceness.greedy : niceness.usual;
-    if (this.#sandbox.group?.beNice(value) === true) return true;
-    return this.#setNiceness(this.pid, value);
-  }
-
-  /** True when it runs or waits for a core now. */
-  wantsCpu(): boolean {
-    return this.pid !== undefined && !this.#gone && wantsCpu(this.pid);
-  }
-
-  /** The same, or true when it has used a good part of a core since the last question, perhaps in threads that wait for no one. */
-  keepsCoreBusy(): boolean {
-    const activity = this.pid === undefined || this.#gone ? undefined : processActivity(this.pid);
-    if (activity === undefined) return false;
-    const usedMs = activity.cpuMs - (this.#askedAtCpuMs ?? activity.cpuMs);
-    this.#askedAtCpuMs = activity.cpuMs;
-    return activity.wantsCpu || usedMs >= busyMs;
-  }
-
-  /** Suspends the whole process until `unpause`. It can be ended meanwhile. */
-  pause(): void {
-    this.#signal('SIGSTOP');
-  }
-
-  unpause(): void {
-    this.#signal('SIGCONT');
-  }
-
-  #signal(signal: 'SIGSTOP' | 'SIGCONT'): void {
-    if (this.pid === undefined || this.#gone) return;
-    try {
-      process.kill(this.pid, signal);
-    } catch {
-      // It has ended; its exit follows.
-    }
-  }
-
-  #setNiceness(pid: number, value: number): boolean {
-    setCpuPriority(pid, value);
-    // Threads inherit the niceness of the thread that starts them, and some were started before it was set.
-    return threadsOf(pid)
-      .map((thread) => setNiceness(thread, value))
-      .every(Boolean);
-  }
-
   #listen(): void {
     const { streams, ended } = this.#sandbox.launched;
     streams.rpc.on('data', (chunk: Buffer) => this.#received.push(chunk));
@@ -473,7 +421,7 @@ export class SandboxProcess {
     this.pid = pids.node;
     this.#sandbox.group?.take([pids.node, ...(pids.init === undefined ? [] : [pids.init])]);
     if (pids.init !== undefined) this.#init = new NamespaceInit(pids.init);
-    this.#setNiceness(pids.node, niceness.usual);
+    this.cpu.beUsual();
     this.#ready.resolve(typeof header === 'object' && header !== null ? { ...header } : {});
   }
 

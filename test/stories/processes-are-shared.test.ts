@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { runCommand } from '../support/command-line.ts';
 import { forEachSharedService } from '../support/millrace.ts';
 import { createTempFolder } from '../support/temp-folder.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 /** Answers with what names its process, or ends it. */
 const code = (name: string, body = '') => `export default {
@@ -124,6 +125,29 @@ forEachSharedService((fixture) => {
     assert.ok(share.processes >= 1);
     // The builds of other files on this service may have delayed one of its own.
     assert.deepEqual([typeof share.delayed, share.refused], ['number', 0]);
+  });
+
+  test('a process that works on after its calls have ended is shown as such, with the cores that it keeps busy', async () => {
+    const working = await source(
+      'Working on',
+      { isolated: true },
+      'setInterval(() => { for (const end = Date.now() + 40; Date.now() < end; ); }, 100);',
+    );
+    const pid = await working.process();
+    assert.match(pid, /^\d/);
+    const shown = async () => {
+      const { body } = await fixture.service.admin.api('GET', '/v1/instance/processes');
+      return body.data.processes.find((one: { deployment_ids: string[] }) =>
+        one.deployment_ids.includes(working.id),
+      );
+    };
+    await waitFor(async () => (await shown())?.state === 'background');
+    const { calls, cpu_cores, priority } = await shown();
+    assert.equal(calls, 0);
+    assert.ok(cpu_cores > 0.05 && cpu_cores < 1.1, String(cpu_cores));
+    assert.ok(['usual', 'low'].includes(priority));
+    await fixture.service.api('DELETE', `/v1/sources/${working.id}`);
+    await waitFor(async () => (await shown()) === undefined);
   });
 
   test('the admin of the instance sees names of users, and of deployments only those that the admin may read', async () => {

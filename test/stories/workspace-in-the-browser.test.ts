@@ -825,7 +825,17 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
       ...{ ...bounds, memory_bytes: 3 * 2 ** 29, set_apart_count: 140 },
       processes: Array.from({ length: 128 }, (_, n) => ({
         ...{ pid: n === 0 ? null : 4000 + n, ...owner(n), shared: n % 2 === 0, calls: n === 90 ? 3 : n % 2 },
-        state: n === 90 ? 'blocked' : n === 91 ? 'leaving' : n % 2 === 1 ? 'busy' : 'idle',
+        state:
+          n === 90
+            ? 'blocked'
+            : n === 91
+              ? 'leaving'
+              : n === 92
+                ? 'background'
+                : n % 2 === 1
+                  ? 'busy'
+                  : 'idle',
+        ...{ cpu_cores: n === 92 ? 0.98 : 0, priority: n === 92 ? 'low' : 'usual' },
         deployment_count: n % 5,
         deployment_ids: Array.from({ length: n % 5 }, (_, i) => `dc_AbCdEfGhI${n}_${i}`),
         trust_domain: [owner(n).owner_id, ...(n === 4 ? ['u_AbCdEfGh1234', 'u_AbCdEfGh5678'] : [])],
@@ -863,6 +873,8 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
       await processes.nth(1).getByText('Blocked').waitFor();
       assert.equal(await processes.count(), 129);
       await processes.getByText('Last blamed: Night report').waitFor();
+      const inBackground = processes.filter({ hasText: 'Background' });
+      await inBackground.getByText('0.98 cores, low priority').waitFor();
       await processes.getByText('With accounts of ann, u_AbCdEfGh5678').waitFor();
       const owners = page.getByRole('table', { name: 'Shares of owners' });
       await owners.locator('.state.bad', { hasText: '678' }).waitFor();

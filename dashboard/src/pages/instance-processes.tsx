@@ -18,12 +18,20 @@ type SetApartDeployment = Processes['set_apart'][number];
 /** The source or workflow of a deployment, by the id of the deployment. */
 type Deployments = ReadonlyMap<string, Processes['deployments'][number]>;
 
+/** Cores from which the use of a process is shown. */
+const cpuShownFrom = 0.05;
+
 /** Deployments of a process that have room in its row. */
 const idsShown = 3;
 
 const states: Readonly<Record<Process['state'], { name: string; look: string; text?: string }>> = {
   idle: { name: 'Idle', look: 'off' },
   busy: { name: 'Busy', look: 'busy' },
+  background: {
+    name: 'Background',
+    look: 'warn',
+    text: 'No call is in it, and code that its calls left behind uses the processor.',
+  },
   blocked: { name: 'Blocked', look: 'bad', text: 'Its code keeps it from answering.' },
   leaving: { name: 'Leaving', look: 'warn', text: 'It takes no new calls and ends after those in it.' },
 };
@@ -113,6 +121,7 @@ function ProcessTable({
                   </th>
                   <td data-name="State">
                     <State state={process.state} />
+                    <CpuUse of={process} />
                   </td>
                   <td data-name="Deployments" className="long">
                     <DeploymentsOf process={process} deployments={deployments} />
@@ -137,6 +146,19 @@ function ProcessTable({
         </div>
       )}
     </section>
+  );
+}
+
+/** The processor time of a process that uses some, or has the lower priority. */
+function CpuUse({ of: { cpu_cores: cores, priority } }: { of: Process }) {
+  // A node of the version before says neither.
+  if (priority !== 'low' && !(cores > cpuShownFrom)) return null;
+  const isOne = formatNumber(cores) === '1';
+  return (
+    <p className="hint">
+      {formatNumber(cores)} {isOne ? 'core' : 'cores'}
+      {priority === 'low' && ', low priority: its owner keeps many busy'}
+    </p>
   );
 }
 

@@ -2504,10 +2504,10 @@ export interface Processes {
       at: number;
     } | null;
     /**
-     * blocked: its code keeps it from answering; leaving: it takes no further calls and ends after those
-     * that are in it
+     * background: no call is in it, and code that its calls left behind uses the processor; blocked: its
+     * code keeps it from answering; leaving: it takes no further calls and ends after those that are in it
      */
-    state: 'idle' | 'busy' | 'blocked' | 'leaving';
+    state: 'idle' | 'busy' | 'background' | 'blocked' | 'leaving';
     /** Sources and workflow deployments that have code in it (integer) */
     deployment_count: number;
     /** The first 100 of them */
@@ -2516,6 +2516,13 @@ export interface Processes {
     calls: number;
     /** Resident; null: the system does not say (integer) */
     memory_bytes: number | null;
+    /** Cores that it kept busy in the last second; 1: one core */
+    cpu_cores: number;
+    /**
+     * low: its owner keeps more of the cores busy than its share, so that its busy processes come after
+     * those of others and take turns
+     */
+    priority: 'usual' | 'low';
     /** Epoch seconds (integer) */
     started_at: number;
   })[];

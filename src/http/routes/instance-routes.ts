@@ -170,7 +170,7 @@ const ProcessesShape = Type.Object({
       ),
       state: OneOf(processStates, {
         description:
-          'blocked: its code keeps it from answering; leaving: it takes no further calls and ends after those that are in it',
+          'background: no call is in it, and code that its calls left behind uses the processor; blocked: its code keeps it from answering; leaving: it takes no further calls and ends after those that are in it',
       }),
       deployment_count: Type.Integer({
         description: 'Sources and workflow deployments that have code in it',
@@ -179,6 +179,11 @@ const ProcessesShape = Type.Object({
       calls: Type.Integer({ description: 'In it at the moment' }),
       memory_bytes: Type.Union([Type.Integer(), Type.Null()], {
         description: 'Resident; null: the system does not say',
+      }),
+      cpu_cores: Type.Number({ description: 'Cores that it kept busy in the last second; 1: one core' }),
+      priority: OneOf(['usual', 'low'], {
+        description:
+          'low: its owner keeps more of the cores busy than its share, so that its busy processes come after those of others and take turns',
       }),
       started_at: Type.Integer({ description: 'Epoch seconds' }),
     }),
