@@ -1,7 +1,14 @@
 import type { Command } from 'commander';
 import { Option } from 'commander';
-import type { ApiKey, DisabledUser, ServiceAccount, SignedInSession, UserSummary } from '#sdk';
-import { pathOf } from './api.ts';
+import type {
+  ApiKey,
+  CreateUserAnswer,
+  DisabledUser,
+  ServiceAccount,
+  SignedInSession,
+  UserSummary,
+} from '#sdk';
+import { type Api, pathOf } from './api.ts';
 import {
   addLimit,
   type CommandOptions,
@@ -21,6 +28,8 @@ import { column, idColumn, showDone, showList, timeColumn } from './show.ts';
 
 /** Keys or sessions of one user: the service takes no more, or shows no more at once. */
 const listedMax = 1000;
+/** Users with a text in their name or address that a name is looked for among. */
+const namesMax = 1000;
 const secondsPerDay = 86_400;
 const roles = ['viewer', 'member', 'admin'];
 
@@ -60,10 +69,18 @@ export function accessCommands(program: Command, sessionOptions: GetSessionOptio
     'all users, for the admin of the instance; `delete me` is for everyone',
   );
   addLimit(leaf(users, 'list [words]', 'users, newest first', sessionOptions, listUsers));
-  leaf(users, 'disable <id>', 'end keys, sessions and streams of a user', sessionOptions, disable)
+  leaf(
+    users,
+    'create <name>',
+    'make a user and print the first API key: it is shown once',
+    sessionOptions,
+    createUser,
+  ).requiredOption('--email <address>', 'e-mail address of the user');
+  leaf(users, 'set-email <user> <address>', 'give a user another e-mail address', sessionOptions, setEmail);
+  leaf(users, 'disable <user>', 'end keys, sessions and streams of a user', sessionOptions, disable)
     .option('--pause', "deactivate the user's personal sources and workflows too")
     .option('--reason <text>', 'why, for admins of the instance');
-  leaf(users, 'enable <id>', 'let a disabled user in again', sessionOptions, enable);
+  leaf(users, 'enable <user>', 'let a disabled user in again', sessionOptions, enable);
   deletionCommands(program, users, sessionOptions);
 }
 
@@ -201,8 +218,30 @@ async function listUsers(session: Session, options: CommandOptions, words = ''):
   );
 }
 
-async function disable(session: Session, options: CommandOptions, id = ''): Promise<void> {
-  const user = await (await session.api()).data<DisabledUser>('POST', pathOf`/v1/users/${id}/disable`, {
+async function createUser(session: Session, options: CommandOptions, username = ''): Promise<void> {
+  const email = textOption(options, 'email');
+  const made = await (await session.api()).data<CreateUserAnswer>('POST', '/v1/users', {
+    body: { username, email },
+  });
+  if (session.isJson) return session.terminal.printJson(made);
+  session.terminal.note(
+    `Made ${made.username}, ${made.id}. The user signs in with this key, which is shown only once:`,
+  );
+  session.terminal.print(made.api_key);
+}
+
+async function setEmail(session: Session, _options: CommandOptions, named = '', email = ''): Promise<void> {
+  const api = await session.api();
+  const user = await api.data<UserSummary>('PUT', pathOf`/v1/users/${await userIdOf(api, named)}`, {
+    body: { email },
+  });
+  showDone(session, `The e-mail address of ${user.username} is ${user.email}.`, user);
+}
+
+async function disable(session: Session, options: CommandOptions, named = ''): Promise<void> {
+  const api = await session.api();
+  const id = await userIdOf(api, named);
+  const user = await api.data<DisabledUser>('POST', pathOf`/v1/users/${id}/disable`, {
     body: { pause: options.pause === true, reason: textOption(options, 'reason') },
   });
   const { sources, workflows } = user.still_running;
@@ -211,7 +250,20 @@ async function disable(session: Session, options: CommandOptions, id = ''): Prom
   showDone(session, `Disabled ${user.username}.${more}`, user);
 }
 
-async function enable(session: Session, _options: CommandOptions, id = ''): Promise<void> {
-  const user = await (await session.api()).data<UserSummary>('POST', pathOf`/v1/users/${id}/enable`);
+async function enable(session: Session, _options: CommandOptions, named = ''): Promise<void> {
+  const api = await session.api();
+  const id = await userIdOf(api, named);
+  const user = await api.data<UserSummary>('POST', pathOf`/v1/users/${id}/enable`);
   showDone(session, `Enabled ${user.username}.`, user);
+}
+
+/** The id of a user who is given by id, user name or e-mail address. Text that names no user is left to the service. */
+async function userIdOf(api: Api, text: string): Promise<string> {
+  if (text.startsWith('u_')) return text;
+  const found = (await api.list('/v1/users', namesMax, { q: text })) as unknown as readonly UserSummary[];
+  const same = (one: string) => one.toLowerCase() === text.toLowerCase();
+  const [user, ...others] = found.filter(({ username, email }) => same(username) || same(email));
+  if (others.length > 0)
+    throw usageError(`several users are called ${text}`, 'Give the id (u_…) of one of them.');
+  return user?.id ?? text;
 }

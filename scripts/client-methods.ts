@@ -192,6 +192,7 @@ export const clientMethods: Readonly<Record<string, string>> = {
   getMe: 'users.me',
   createUser: 'users.create',
   listUsers: 'users.list',
+  updateUser: 'users.update',
   disableUser: 'users.disable',
   enableUser: 'users.enable',
   deleteMe: 'users.deleteMe',

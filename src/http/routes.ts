@@ -187,6 +187,7 @@ export const routes: readonly Part[] = [
     ['DELETE', '/v1/users/me/sessions/:id', 'revokeSession', 'key', 'no tokens'],
   ]),
   part('/v1/users', userAccessRoutes, [
+    ['PUT', '/v1/users/:id', 'updateUser', 'instance admin', 'no tokens'],
     ['POST', '/v1/users/:id/disable', 'disableUser', 'instance admin', 'no tokens'],
     ['POST', '/v1/users/:id/enable', 'enableUser', 'instance admin', 'no tokens'],
   ]),

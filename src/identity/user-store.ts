@@ -133,6 +133,19 @@ export async function insertUser(
   return user;
 }
 
+/** Throws CallerError `conflict` when another user has the e-mail address, in any case of letters. */
+export async function setUserEmail(tx: Tx, id: string, email: string): Promise<void> {
+  const taken = tx.selectFrom('users').select('id').where(isText('email', email)).where('id', '!=', id);
+  if ((await taken.executeTakeFirst()) !== undefined) throw userTaken('email');
+  try {
+    await tx.updateTable('users').set({ email }).where('id', '=', id).execute();
+  } catch (error) {
+    // Another node was faster between the two statements.
+    if (isUniqueViolation(error)) throw userTaken('email');
+    throw error;
+  }
+}
+
 function isSame(one: string, other: string): boolean {
   return one.toLowerCase() === other.toLowerCase();
 }

@@ -326,6 +326,38 @@ forEachSharedService((fixture) => {
     assert.equal(revived.status, 409);
   });
 
+  test('the admin gives a user another e-mail address, and users do not change theirs', async () => {
+    const { service } = fixture;
+    const [user, other] = [await service.createUser('moved'), await service.createUser('settled')];
+    const change = (id: string, email: unknown, by = service.admin) =>
+      by.api('PUT', `/v1/users/${id}`, { email });
+    const email = `moved-${user.id}@example.com`;
+    const changed = await change(user.id, email);
+    assert.deepEqual([changed.status, changed.body.data.email, changed.body.data.id], [200, email, user.id]);
+    assert.equal((await service.as(user).api('GET', '/v1/users/me')).body.data.email, email);
+    assert.equal((await change(user.id, email.toUpperCase())).status, 200, 'their own in other letters');
+    const taken = await change(other.id, email);
+    assert.deepEqual([taken.status, taken.body.code], [409, 'conflict']);
+    assert.match(taken.body.error, /a user with this email exists already/);
+    assert.equal((await change(user.id, 'no address')).status, 400);
+    assert.equal((await change('u_unknown', 'a@example.com')).status, 404);
+    assert.equal((await change(user.id, 'a@example.com', service.as(user))).status, 403);
+    const workspace: string = (await made(service.admin, '/v1/workspaces', { name: 'With a robot' })).id;
+    const robot = await made(service.admin, `/v1/workspaces/${workspace}/service_accounts`, {
+      name: 'robot',
+    });
+    assert.match((await change(robot.id, 'r@example.com')).body.error, /has no e-mail address/);
+    const path = `/v1/audit?instance=1&object_id=${user.id}&operation=updateUser`;
+    const entries: { status: number; before: object; after: object }[] = (
+      await service.admin.api('GET', path)
+    ).body.data;
+    const changes = entries
+      .filter(({ status }) => status === 200)
+      .map(({ before, after }) => [before, after]);
+    assert.deepEqual(changes[0], [{ email }, { email: email.toUpperCase() }]);
+    assert.deepEqual([changes.length, changes[1]?.[1]], [2, { email }]);
+  });
+
   test('a disabled user is out at once with keys, sessions and streams, and comes back when enabled', async () => {
     const { service } = fixture;
     const user = await service.createUser('person');

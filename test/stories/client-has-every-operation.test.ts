@@ -135,6 +135,8 @@ describe('the TypeScript client', () => {
     assert.deepEqual(await client.sessions.list().take(10), []);
     assert.equal(await codeOf(client.sessions.revoke('ses_000000000000')), 'not_found');
     assert.deepEqual(await client.sessions.revokeOthers(), { revoked: 0 });
+    const email = 'other-address@example.com';
+    assert.equal((await client.users.update(other, { email })).email, email);
     assert.ok(((await client.users.disable(other, {})).disabled_at ?? 0) > 0);
     assert.equal((await client.users.enable(other)).disabled_at, null);
 

@@ -162,6 +162,7 @@ function contentOf(operationId: string): { query?: string; body?: object } {
     removeRegistryPackage: { query: 'name=none' },
     createApiKey: { body: { name: 'second', scopes: ['admin'] } },
     disableUser: { body: {} },
+    updateUser: { body: { email: 'other@example.com' } },
     // The workspace and the caller are still needed: a wrong name is refused after the right was checked.
     deleteWorkspace: { body: { orgname: 'no such name' } },
     deleteMe: { body: { username: 'no such name' } },

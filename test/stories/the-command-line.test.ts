@@ -918,6 +918,18 @@ describe('the command line', () => {
       await assert.rejects(stat(`${exported}.part`), { code: 'ENOENT' });
       assert.match((await run('sessions', 'list')).stderr, /signed in nowhere/);
       assert.match((await run('sessions', 'revoke', '--all')).stderr, /Ended 0 sessions/);
+      const first = await run('users', 'create', 'joiner', '--email', 'joiner@example.com');
+      assert.match(
+        first.stderr,
+        /Made joiner, u_\w+\. The user signs in with this key, which is shown only once/,
+      );
+      const joiner = service.as({ key: first.stdout.trim() });
+      const { id: joinerId } = (await joiner.api('GET', '/v1/users/me')).body.data;
+      const moved = await run('users', 'set-email', 'Joiner', 'moved@example.com');
+      assert.match(moved.stderr, /The e-mail address of joiner is moved@example\.com\./);
+      const { data: now } = (await joiner.api('GET', '/v1/users/me')).body;
+      assert.deepEqual([now.id, now.email], [joinerId, 'moved@example.com']);
+      await fails(3, 'users', 'set-email', 'no such user', 'a@example.com');
       const user = await service.createUser('leaver');
       const why = ['--pause', '--reason', 'left the company'];
       assert.match((await run('users', 'disable', user.id, ...why)).stderr, /Disabled leaver/);
@@ -1002,7 +1014,7 @@ describe('the command line', () => {
     test('every operand and option that takes an id takes a name, or is known to have none', () => {
       const program = makeProgram(() => assert.fail('runs nothing'), '');
       const nameless = new Set(
-        'component file url ref what query package shell command folder run delivery subscription text name state number event time field step seconds method type id path json key value scope days session role words n'.split(
+        'component file url ref what query package shell command folder run delivery subscription text name state number event time field step seconds method type id path json key value scope days session role words n user address'.split(
           ' ',
         ),
       );

@@ -493,8 +493,21 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     const row = list(page, 'Users').getByRole('button', { name: /^leo-who-leaves/ });
     await row.click();
     const detail = page.getByRole('region', { name: 'User leo-who-leaves' });
-    await detail.getByRole('button', { name: 'Disable user' }).click();
     const dialog = page.getByRole('alertdialog');
+    await detail.getByRole('button', { name: 'Change e-mail' }).click();
+    const change = dialog.getByRole('button', { name: 'Change e-mail' });
+    assert.ok(await change.isDisabled(), 'no address is given');
+    await dialog.getByLabel('New address').fill('admin@localhost');
+    await change.click();
+    await dialog.getByText('a user with this email exists already').waitFor();
+    await dialog.getByLabel('New address').fill('leo@moved.example');
+    await dashboard.screenshot(page, 'instance-user-email');
+    await change.click();
+    await dialog.waitFor({ state: 'detached' });
+    await row.getByText('leo@moved.example').waitFor();
+    // The browser reports the refusal.
+    dashboard.forgetComplaints();
+    await detail.getByRole('button', { name: 'Disable user' }).click();
     await dialog.getByLabel('Reason (optional)').fill(hostile);
     await dialog.getByRole('button', { name: 'Disable user' }).click();
     await dialog.waitFor({ state: 'detached' });

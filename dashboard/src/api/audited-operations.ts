@@ -80,7 +80,7 @@ export const auditedOperations: readonly { about: string; operations: readonly s
   {
     about: 'Users and sign-in',
     operations: [
-      ...['createUser', 'deleteUser', 'deleteMe'],
+      ...['createUser', 'updateUser', 'deleteUser', 'deleteMe'],
       ...['disableUser', 'enableUser', 'startSession', 'endSession', 'revokeSession'],
       ...['revokeOtherSessions', 'GET /oidc/callback', 'linkIdentity', 'unlinkIdentity'],
     ],

@@ -86,6 +86,7 @@ export function UserDetail({ user }: { user: UserSummary }) {
             Quotas
           </Link>
         )}
+        {user.kind === 'person' && <ChangeEmail user={user} />}
         {isDisabled ? <Enable user={user} /> : mayDisable && <Disable user={user} onDisabled={setDisabled} />}
         {user.kind === 'person' && user.id !== session.data?.user_id && (
           <DeleteOwner
@@ -194,6 +195,48 @@ function Disable({ user, onDisabled }: { user: UserSummary; onDisabled: (user: D
           </span>
         </label>
       )}
+    </ConfirmButton>
+  );
+}
+
+function ChangeEmail({ user }: { user: UserSummary }) {
+  const queries = useQueryClient();
+  const [email, setEmail] = useState('');
+  const change = useMutation({
+    mutationFn: () => api<void>('PUT', `/v1/users/${user.id}`, { body: { email: email.trim() } }),
+    onSuccess: () => queries.invalidateQueries({ queryKey: ['users'] }),
+  });
+  return (
+    <ConfirmButton
+      name="Change e-mail"
+      look="button"
+      isReady={email.trim() !== ''}
+      title="Change the e-mail address?"
+      action="Change e-mail"
+      change={change}
+      failure="The address was not changed."
+    >
+      <p>
+        Mail that workflows of{' '}
+        <strong>
+          <bdi>{nameOf(user)}</bdi>
+        </strong>{' '}
+        send goes to the new address.
+      </p>
+      <div>
+        <label className="label" htmlFor="new-email">
+          New address
+        </label>
+        <input
+          id="new-email"
+          className="input"
+          type="email"
+          maxLength={254}
+          autoComplete="off"
+          value={email}
+          onChange={(event) => setEmail(event.target.value)}
+        />
+      </div>
     </ConfirmButton>
   );
 }

@@ -58,7 +58,10 @@ export interface SourceTick {
   /** Epoch seconds (integer) */
   recorded_at: number;
   outcome: 'fired' | 'late' | 'skipped' | 'missed';
-  /** Milliseconds from its time to when it ran; null: it did not run (integer) */
+  /**
+   * Milliseconds from its time to when its run was queued, which then waits for its turn and for a process:
+   * see `run`; null: it did not run (integer)
+   */
   late_by_ms: number | null;
   reason: string | null;
   /** Planned ticks this entry stands for (integer) */
@@ -740,7 +743,10 @@ export interface WorkflowTick {
   /** Epoch seconds (integer) */
   recorded_at: number;
   outcome: 'fired' | 'late' | 'skipped' | 'missed';
-  /** Milliseconds from its time to when it ran; null: it did not run (integer) */
+  /**
+   * Milliseconds from its time to when its run was queued, which then waits for its turn and for a process:
+   * see `run`; null: it did not run (integer)
+   */
   late_by_ms: number | null;
   reason: string | null;
   /** Planned ticks this entry stands for (integer) */
@@ -3160,6 +3166,26 @@ export interface RevokeOtherSessionsAnswer {
   revoked: number;
 }
 
+/** Body of `PUT /v1/users/{id}`. */
+export interface UpdateUserBody {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** 3 to 254 characters */
+  email: string;
+}
+
+/** Body of `DELETE /v1/users/{id}`. */
+export interface DeleteUserBody {
+  /** The name of the user, as a confirmation */
+  username: string;
+}
+
 /** Body of `POST /v1/users/{id}/disable`. */
 export interface DisableUserBody {
   /** Response fields to include, comma-separated; default all */
@@ -3531,12 +3557,6 @@ export interface PutRetentionBody {
   files_days?: number | null;
   /** Keep everything until it is lifted */
   legal_hold?: boolean;
-}
-
-/** Body of `DELETE /v1/users/{id}`. */
-export interface DeleteUserBody {
-  /** The name of the user, as a confirmation */
-  username: string;
 }
 
 /** Query of `GET /v1/deletions`. */

@@ -216,6 +216,7 @@ import type {
   UpdateRegistryRepositoryBody,
   UpdateServiceAccountBody,
   UpdateSourceBody,
+  UpdateUserBody,
   UpdateWebhookBody,
   UpdateWorkflowBody,
   UpdateWorkspaceBody,
@@ -362,6 +363,33 @@ export class Users {
   }
 
   /**
+   * Changes the e-mail address of a user; only for the admin of the instance.
+   *
+   * Mail that workflows of the user send with `$.send.email` goes there from then on. Users do not change
+   * theirs: such mail would go to any address then.
+   *
+   * `PUT /v1/users/{id}`
+   * @param userId u_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  update(userId: string, body: UpdateUserBody, options: RequestOptions = {}): Promise<UserSummary> {
+    return this.#transport.data({ method: 'PUT', path: pathOf`/v1/users/${userId}`, body }, options);
+  }
+
+  /**
+   * Deletes a user and everything that is theirs personally; only for the admin of the instance.
+   *
+   * As DELETE /v1/users/me. Service accounts are deleted in their workspace.
+   *
+   * `DELETE /v1/users/{id}`
+   * @param userId u_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  delete(userId: string, body: DeleteUserBody, query: CommonParameters = {}, options: RequestOptions = {}): Promise<DeleteMeAnswer> {
+    return this.#transport.data({ method: 'DELETE', path: pathOf`/v1/users/${userId}`, body, query: { ...query } }, options);
+  }
+
+  /**
    * Disables a user: keys, sessions and streams end at once; only for the admin of the instance.
    *
    * On every node. What the user deployed continues to run, and stays with its workspace where it belongs
@@ -408,19 +436,6 @@ export class Users {
    */
   usage(query: GetMyUsageQuery = {}, options: RequestOptions = {}): Promise<Usage[]> {
     return this.#transport.data({ method: 'GET', path: '/v1/users/me/usage', query: { ...query }, isRepeatable: true }, options);
-  }
-
-  /**
-   * Deletes a user and everything that is theirs personally; only for the admin of the instance.
-   *
-   * As DELETE /v1/users/me. Service accounts are deleted in their workspace.
-   *
-   * `DELETE /v1/users/{id}`
-   * @param userId u_…
-   * @throws MillraceError what the service refused, with its `code`
-   */
-  delete(userId: string, body: DeleteUserBody, query: CommonParameters = {}, options: RequestOptions = {}): Promise<DeleteMeAnswer> {
-    return this.#transport.data({ method: 'DELETE', path: pathOf`/v1/users/${userId}`, body, query: { ...query } }, options);
   }
 
   /**

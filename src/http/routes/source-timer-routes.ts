@@ -27,7 +27,8 @@ export const tickFields = {
   recorded_at: Type.Integer({ description: 'Epoch seconds' }),
   outcome: OneOf(ledgerOutcomes),
   late_by_ms: Type.Union([Type.Integer(), Type.Null()], {
-    description: 'Milliseconds from its time to when it ran; null: it did not run',
+    description:
+      'Milliseconds from its time to when its run was queued, which then waits for its turn and for a process: see `run`; null: it did not run',
   }),
   reason: Type.Union([Type.String(), Type.Null()]),
   ticks: Type.Integer({ description: 'Planned ticks this entry stands for' }),

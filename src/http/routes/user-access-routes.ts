@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import { type App, callerOf, DataOf, IdParams } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
+import { changeUser } from '#identity/change-user.ts';
 import { disableUser, enableUser } from '#identity/disable-user.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
@@ -8,6 +9,7 @@ import type { SourceDeployer } from '#sources/deploy-source.ts';
 import type { Store } from '#storage/store.ts';
 import type { WorkflowDeployer } from '#workflows/definitions/deploy-workflow.ts';
 import { activeDeploymentsOf, pauseDeployments } from '#workflows/definitions/pause-owner.ts';
+import { Email } from './identity-shapes.ts';
 import { ListedUser, listedUser } from './user-routes.ts';
 
 export interface UserAccessRouteOptions {
@@ -34,9 +36,30 @@ const DisabledUser = Type.Intersect([
   }),
 ]);
 
-/** Additions: disabling and enabling users, for the admin of the instance. */
+/** Additions: changing, disabling and enabling users, for the admin of the instance. */
 export function userAccessRoutes(app: App, options: UserAccessRouteOptions): void {
   const { store, clock, logger, onAccessEnd } = options;
+
+  app.put(
+    '/:id',
+    {
+      config: { adminMay: 'change users' },
+      schema: {
+        operationId: 'updateUser',
+        summary: 'Changes the e-mail address of a user; only for the admin of the instance',
+        description:
+          'Mail that workflows of the user send with `$.send.email` goes there from then on. Users do not change theirs: such mail would go to any address then.',
+        tags: ['users', 'addition'],
+        params: IdParams('u_…'),
+        body: Type.Object({ email: Email }),
+        response: { 200: DataOf(ListedUser) },
+      },
+    },
+    async (request) => {
+      const user = await changeUser(store, request.params.id, request.body);
+      return { data: selectFields(request, listedUser(user)) };
+    },
+  );
 
   app.post(
     '/:id/disable',
