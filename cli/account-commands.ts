@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { Account, App, AppSummary, ConnectAccountAnswer } from '#sdk';
 import { isObject, pathOf } from './api.ts';
-import { askForFields, connectAccount } from './ask-account.ts';
+import { askForFields, connectAccount, findApp } from './ask-account.ts';
 import {
   addLimit,
   type CommandOptions,
@@ -11,7 +11,7 @@ import {
   limitOf,
   textOption,
 } from './command-kit.ts';
-import { usageError } from './exit-codes.ts';
+import { CliError, usageError } from './exit-codes.ts';
 import { healthList } from './list-command.ts';
 import { readJsonFile } from './prop-values.ts';
 import type { Session } from './session.ts';
@@ -86,8 +86,14 @@ async function create(session: Session, options: CommandOptions, app = ''): Prom
   const name = textOption(options, 'name');
   const file = textOption(options, 'credentials');
   if (file === undefined && !session.questions.canAsk) {
-    // An app that does not exist is the first thing to correct.
-    await api.data<App>('GET', pathOf`/v1/apps/${app}`);
+    if ((await findApp(api, app)) === undefined)
+      throw new CliError(
+        'notFound',
+        `the app ${app} is not in the catalogue, and there is no terminal to ask for its fields at`,
+        {
+          hint: '`millrace apps list WORDS` shows the apps. An account of another app works too: give the fields that the component reads from $auth with --credentials FILE (- for standard input), {} for none.',
+        },
+      );
     throw usageError(
       'there is no terminal to ask for the credentials at',
       'Give them with --credentials FILE (- for standard input); `millrace accounts connect` gives a link for a browser.',

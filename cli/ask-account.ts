@@ -37,9 +37,10 @@ export async function connectAccount(
   slug: string,
   name: string | undefined,
 ): Promise<Account> {
-  const app = await api.data<App>('GET', pathOf`/v1/apps/${slug}`);
-  if (app.auth_type !== 'oauth') {
-    const credentials = await askForFields(session, app);
+  const app = await findApp(api, slug);
+  if (app?.auth_type !== 'oauth') {
+    const credentials =
+      app === undefined ? await askForAnyFields(session, slug) : await askForFields(session, app);
     return api.data<Account>('POST', '/v1/accounts', {
       body: { ...session.owner, app: slug, name, credentials },
     });
@@ -70,6 +71,29 @@ async function connectInBrowser(
     if (account !== undefined) return account;
   }
   throw new CliError('failed', `no account was connected within ${connectPatienceMs / 60_000} minutes`);
+}
+
+/** Undefined: the catalogue does not have it. Accounts of such an app work all the same. */
+export async function findApp(api: Api, slug: string): Promise<App | undefined> {
+  try {
+    return await api.data<App>('GET', pathOf`/v1/apps/${slug}`);
+  } catch (error) {
+    if (error instanceof CliError && error.reason === 'notFound') return undefined;
+    throw error;
+  }
+}
+
+/** The fields of an account of an app that is not in the catalogue, which the user names. */
+async function askForAnyFields(session: Session, slug: string): Promise<Record<string, unknown>> {
+  session.terminal.note(
+    `The app ${slug} is not in the catalogue. Give the fields that the component reads from $auth, such as api_key.`,
+  );
+  const credentials: Record<string, unknown> = {};
+  for (;;) {
+    const field = await session.questions.text('Name of a field (empty: no more):');
+    if (field === '') return credentials;
+    credentials[field] = await session.questions.secret(`${field}:`);
+  }
 }
 
 export async function askForFields(

@@ -145,6 +145,6 @@ function refuseMissing(
     `Give them with --prop name=value or --props FILE${isSilent ? ', or leave out --yes to be asked at a terminal' : ''}.` +
       (account === undefined
         ? ''
-        : ` \`millrace accounts list --app ${account.app}\` shows the ids of accounts.`),
+        : ` \`millrace accounts list --app ${account.app}\` shows the ids of accounts, and \`millrace accounts create ${account.app}\` connects one.`),
   );
 }

@@ -102,6 +102,33 @@ describe('accounts in the dashboard', { skip: chromiumSkip() }, () => {
     dashboard.nothingWrong();
   });
 
+  test('an account of an app that is not in the catalogue is connected with the fields that the user names', async () => {
+    const page = await dashboard.signedIn('/accounts/new');
+    await page.getByLabel('Search for an app').fill('acme_internal');
+    await page.getByRole('link', { name: 'Connect an account of acme_internal' }).click();
+    await page.getByText('This app is not in the catalogue.').waitFor();
+    await page.getByLabel('Field 1', { exact: false }).first().fill('api_key');
+    await page.getByLabel('Value of field 1').fill('k-1');
+    await page.getByRole('button', { name: 'Add field' }).click();
+    await page.locator('#field-name-1').fill('domain');
+    await page.getByLabel('Value of field 2').fill('acme.example');
+    await dashboard.screenshot(page, 'account-uncatalogued');
+    await page.getByRole('button', { name: 'Connect', exact: true }).click();
+    await page.waitForURL(/\/accounts\/apn_/);
+    const id = page.url().split('/').at(-1);
+    const { body } = await service.api('GET', `/v1/accounts/${id}?include_credentials=1`);
+    assert.deepEqual(
+      [body.data.app.name_slug, body.data.credentials],
+      ['acme_internal', { api_key: 'k-1', domain: 'acme.example' }],
+    );
+    await page.getByText('Settings').first().click();
+    await dashboard.screenshot(page, 'account-uncatalogued-made');
+    await page.close();
+    await service.api('DELETE', `/v1/accounts/${id}`);
+    // The browser reports that there is no such app.
+    dashboard.forgetComplaints();
+  });
+
   test('an account that was made elsewhere becomes unhealthy by itself, is found from home, and its page follows', async () => {
     receiver.answerAlways({ status: 401 });
     const account = await done('POST', '/v1/accounts', {

@@ -143,7 +143,10 @@ forEachSharedService((fixture) => {
     const hints: [string[], RegExp][] = [
       [['runs', 'describe', 'run_x'], /^no run "run_x"\n`millrace runs list WORKFLOW` shows/],
       [['apps', 'describe', 'nope'], /^no app "nope"\n`millrace apps list WORDS` shows/],
-      [['accounts', 'create', 'nope'], /^no app "nope"/],
+      [
+        ['accounts', 'create', 'nope'],
+        /^the app nope is not in the catalogue, .*\n`millrace apps list WORDS` shows the apps\. An account of another app works too/,
+      ],
       [
         ['deploy', '@pipedream/rss'],
         /^there is no component "@pipedream\/rss"\nThat is the name of an npm package\. `millrace registry add @pipedream\/rss`/,

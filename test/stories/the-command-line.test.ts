@@ -787,6 +787,16 @@ describe('the command line', () => {
       assert.match(await ok('apps', 'list', 'openai'), /openai +OpenAI +keys/);
       assert.match(await ok('apps', 'describe', 'openai'), /api_key/);
       assert.match(await fails(2, 'accounts', 'create', 'openai'), /--credentials/);
+      const internal = await runCommand(
+        place,
+        ['accounts', 'create', 'acme_internal', '--credentials', '-'],
+        '{}',
+      );
+      assert.equal(internal.code, 0, internal.stderr);
+      assert.match(
+        await ok('accounts', 'list', '--app', 'acme_internal'),
+        new RegExp(`^${internal.stdout.trim()} `, 'm'),
+      );
       const made = await runCommand(
         place,
         ['accounts', 'create', 'openai', '--name', 'ours', '--credentials', '-', '--json'],

@@ -15,12 +15,14 @@ import { Empty, Loading, PageFrame } from '~/parts/page.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
 import { useSettled } from '~/parts/use-settled.ts';
+import { UncataloguedApp } from './uncatalogued-app.tsx';
 
 export function NewAccountPage() {
   const { ownerId } = useOwner();
   const mayWrite = useMayWrite(ownerId);
   const slug = new URLSearchParams(useSearch()).get('app') ?? '';
   const app = useApp(slug, ownerId);
+  const isUnknown = app.error instanceof MillraceError && app.error.status === 404;
   return (
     <PageFrame title="Connect an account">
       {mayWrite === undefined && <Loading />}
@@ -33,7 +35,10 @@ export function NewAccountPage() {
       {mayWrite === true && slug !== '' && (
         <>
           {app.isPending && <Loading />}
-          {app.error !== null && <Problem error={app.error} onRetry={() => void app.refetch()} />}
+          {isUnknown && <UncataloguedApp key={`${slug} ${ownerId}`} slug={slug} ownerId={ownerId} />}
+          {app.error !== null && !isUnknown && (
+            <Problem error={app.error} onRetry={() => void app.refetch()} />
+          )}
           {app.data !== undefined && (
             <Connect key={`${app.data.id} ${ownerId}`} app={app.data} ownerId={ownerId} />
           )}
@@ -86,7 +91,16 @@ function Choose({ ownerId }: { ownerId: string }) {
           More
         </button>
       )}
-      {found?.length === 0 && <p className="muted">No app of the catalogue fits.</p>}
+      {found?.length === 0 && (
+        <p className="muted">
+          No app of the catalogue fits.{' '}
+          {/^[a-z0-9_-]+$/.test(words.trim()) && (
+            <Link href={`/accounts/new?app=${encodeURIComponent(words.trim())}`}>
+              Connect an account of {visible(words.trim())}
+            </Link>
+          )}
+        </p>
+      )}
     </section>
   );
 }
