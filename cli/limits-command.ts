@@ -15,6 +15,7 @@ const limits = [
   { name: 'stored-mb', field: 'stored_mb', what: 'stored MB' },
   { name: 'streams', field: 'streams', what: 'open streams on each node' },
   { name: 'builds', field: 'builds', what: 'builds at the same time on each node' },
+  { name: 'workspaces', field: 'workspaces', what: 'workspaces that the user creates' },
   { name: 'credits', field: 'credits', what: 'credits a day' },
   { name: 'compute-ms', field: 'compute_ms', what: 'milliseconds of run time a day' },
   { name: 'invocations', field: 'invocations', what: 'invocations a day' },
@@ -65,7 +66,7 @@ async function run(session: Session, options: CommandOptions, operand = ''): Pro
   }
   showList(
     session,
-    limits.map(({ field, what }) => ({
+    limitsOf(quota).map(({ field, what }) => ({
       what,
       limit: limitText(quota, field),
       used: quota.used[field],
@@ -78,6 +79,11 @@ async function run(session: Session, options: CommandOptions, operand = ''): Pro
     session.terminal.note(
       'Credits, run time and invocations are only reported: --enforced on refuses what goes beyond.',
     );
+}
+
+/** Only users create workspaces. */
+function limitsOf({ owner_id }: Quota): (typeof limits)[number][] {
+  return limits.filter(({ field }) => field !== 'workspaces' || owner_id.startsWith('u_'));
 }
 
 /** 0 is no limit, but for what a day may use. */

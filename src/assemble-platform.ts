@@ -198,6 +198,7 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
         storedMb: settings.quotaStoredMb,
         streams: settings.quotaStreams,
         builds: settings.quotaBuilds,
+        workspaces: settings.quotaWorkspaces,
       },
     },
   });

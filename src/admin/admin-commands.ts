@@ -69,7 +69,7 @@ export const identityCommands: AdminCommands = {
         options.owner === undefined
           ? must(await findFirstAdmin(store.read), 'this instance has no admin: say --owner')
           : await userNamed(store.read, options.owner, 'owner');
-      const workspace = await createWorkspace(store, { name, user }, clock);
+      const workspace = await createWorkspace(store, { name, user }, { clock });
       noteSubject({ kind: 'workspaces', id: workspace.id, isNew: true });
       const { id, orgname, email } = workspace;
       return {

@@ -75,7 +75,7 @@ const objects: Readonly<Record<string, ObjectOf>> = {
       ...({ processes_max: 'plain', memory_mb_max: 'plain', billing_period_start_ms: 'plain' } as const),
       ...({ sources_max: 'plain', workflows_max: 'plain', events_max: 'plain' } as const),
       ...({ deliveries_max: 'plain', stored_mb_max: 'plain', streams_max: 'plain' } as const),
-      builds_max: 'plain',
+      ...({ builds_max: 'plain', workspaces_max: 'plain' } as const),
     },
   }),
   retention: (id) => ({

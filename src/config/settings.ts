@@ -450,6 +450,14 @@ export const settingDefinitions = {
     max: Number.MAX_SAFE_INTEGER,
     text: 'Builds of components of one user or workspace that may be under way or wait, on each node. 0: no limit but the share of an owner.',
   },
+  quotaWorkspaces: {
+    env: 'MILLRACE_QUOTA_WORKSPACES',
+    type: 'integer',
+    default: 0,
+    min: 0,
+    max: Number.MAX_SAFE_INTEGER,
+    text: 'Workspaces that each user may create. Each has shares of its own, so many of them have most of a node. 0: no limit.',
+  },
   dataStoresMaxMb: {
     env: 'MILLRACE_DATA_STORES_MAX',
     type: 'integer',

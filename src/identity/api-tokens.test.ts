@@ -40,7 +40,7 @@ forEachStore((fixture) => {
     const { store } = fixture;
     const clock = new TestClock();
     const { user } = await createUser(store, { username: 'ann', email: 'ann@example.com' }, clock);
-    const workspace = await createWorkspace(store, { name: 'Team', user }, clock);
+    const workspace = await createWorkspace(store, { name: 'Team', user }, { clock });
     const admin: Caller = { userId: user.id, isAdmin: false, keyId: 'key_1' };
     const { client, secret } = await createClient(
       store,

@@ -35,7 +35,11 @@ export async function firstStart(
     if (await hasUsers(tx)) return undefined;
     const nowMs = options.clock.now();
     const user = await insertUser(tx, { username: 'admin', email: 'admin@localhost', isAdmin: true }, nowMs);
-    const workspace = await insertWorkspace(tx, { name: 'Main', email: user.email }, nowMs);
+    const workspace = await insertWorkspace(
+      tx,
+      { name: 'Main', email: user.email, createdBy: user.id },
+      nowMs,
+    );
     await putMember(tx, store, { workspaceId: workspace.id, userId: user.id, role: 'admin' }, nowMs);
     const project = await insertProject(tx, { workspaceId: workspace.id, name: 'Main' }, nowMs);
     const isKeyMade = options.apiKey === '';

@@ -13,6 +13,7 @@ const columns = [
   'workspaces.orgname',
   'workspaces.name',
   'workspaces.email',
+  'workspaces.created_by',
   'workspaces.created_at_ms',
 ] as const;
 const memberColumns = [
@@ -93,11 +94,12 @@ export async function holdMemberships(store: Dialect, tx: Tx, userId: string): P
 /** `orgname` is given, or made from the name and made unique. Throws CallerError `conflict` for a taken orgname. */
 export async function insertWorkspace(
   tx: Tx,
-  values: { name: string; orgname?: string; email: string },
+  values: { name: string; orgname?: string; email: string; createdBy: string },
   nowMs: number,
 ): Promise<Workspace> {
   const first = values.orgname ?? orgnameOf(values.name);
-  const made = { id: newId('o'), name: values.name, email: values.email, created_at_ms: nowMs };
+  const { name, email, createdBy: created_by } = values;
+  const made = { id: newId('o'), name, email, created_by, created_at_ms: nowMs };
   for (const orgname of values.orgname === undefined ? [first, `${first}-${newBase36Key(6)}`] : [first]) {
     const workspace: Workspace = { ...made, orgname };
     const { numInsertedOrUpdatedRows } = await tx

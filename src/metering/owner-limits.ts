@@ -20,6 +20,8 @@ export interface Limits {
   streams: number;
   /** Builds of components under way or waiting on each node. */
   builds: number;
+  /** Workspaces that a user has created. Workspaces create none. */
+  workspaces: number;
 }
 
 export type LimitName = keyof Limits;
@@ -32,6 +34,7 @@ export const noLimits: Readonly<Limits> = {
   storedMb: 0,
   streams: 0,
   builds: 0,
+  workspaces: 0,
 };
 
 /** The column of each limit. */
@@ -43,6 +46,7 @@ const limitColumns = {
   storedMb: 'stored_mb_max',
   streams: 'streams_max',
   builds: 'builds_max',
+  workspaces: 'workspaces_max',
 } as const satisfies Record<LimitName, keyof OwnerQuotaTable>;
 
 /** What the limits of an owner are read from. */
@@ -59,6 +63,7 @@ export function effectiveLimits(defaults: Limits, own: LimitRow | undefined): Li
     storedMb: limit('storedMb'),
     streams: limit('streams'),
     builds: limit('builds'),
+    workspaces: limit('workspaces'),
   };
 }
 
@@ -92,6 +97,7 @@ const ways = {
   workflows: 'deactivate one, or ask the admin of the instance for more',
   storedMb: 'delete some, or ask the admin of the instance for more',
   streams: 'close one, or ask the admin of the instance for more',
+  workspaces: 'delete one, or ask the admin of the instance for more',
   builds: 'wait until one has ended, or ask the admin of the instance for more',
 } as const;
 

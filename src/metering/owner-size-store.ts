@@ -19,16 +19,16 @@ export async function storedBytesOf(db: Db, ownerId: string): Promise<number> {
   return Number(rows[0]?.bytes ?? 0);
 }
 
-/** Sources that an owner has, and workflows that are active. */
-export async function countOwned(db: Db, name: 'sources' | 'workflows', ownerId: string): Promise<number> {
+/** What is counted of an owner: its sources, its active workflows, and the workspaces that a user has created. */
+export type CountedName = 'sources' | 'workflows' | 'workspaces';
+
+export async function countOwned(db: Db, name: CountedName, ownerId: string): Promise<number> {
   const count = sql<number>`count(*)`.as('count');
-  const query =
-    name === 'sources'
-      ? db.selectFrom('sources').where('owner_id', '=', ownerId).select(count)
-      : db
-          .selectFrom('workflows')
-          .where('owner_id', '=', ownerId)
-          .where('state', '=', 'active')
-          .select(count);
-  return Number((await query.executeTakeFirstOrThrow()).count);
+  const queries = {
+    sources: () => db.selectFrom('sources').where('owner_id', '=', ownerId).select(count),
+    workflows: () =>
+      db.selectFrom('workflows').where('owner_id', '=', ownerId).where('state', '=', 'active').select(count),
+    workspaces: () => db.selectFrom('workspaces').where('created_by', '=', ownerId).select(count),
+  };
+  return Number((await queries[name]().executeTakeFirstOrThrow()).count);
 }

@@ -4,7 +4,7 @@ import type { Logger } from '#lib/logger.ts';
 import { countText, durationText } from '#lib/units.ts';
 import type { Db, Store } from '#storage/store.ts';
 import { limitNameOf, limitReached, limitText } from './owner-limits.ts';
-import { countOwned, mbBytes, storedBytesOf } from './owner-size-store.ts';
+import { type CountedName, countOwned, mbBytes, storedBytesOf } from './owner-size-store.ts';
 import { findOwnerQuota, ownerQuotasOf } from './quota-store.ts';
 import {
   effectiveQuotas,
@@ -31,7 +31,7 @@ const measuredMs = 5 * 60_000;
 /** What a refusal is counted by: a quota or a limit, as the API names them. */
 const refusalNames = [
   ...['credits', 'compute_ms', 'invocations'],
-  ...['sources', 'workflows', 'events', 'deliveries', 'stored_mb', 'streams', 'builds'],
+  ...['sources', 'workflows', 'events', 'deliveries', 'stored_mb', 'streams', 'builds', 'workspaces'],
 ] as const;
 
 interface Known {
@@ -240,10 +240,10 @@ export class QuotaGuard {
   }
 
   /**
-   * In the transaction that adds a source, or activates a workflow. Reads the store; transactions at the same moment do not see each
+   * In the transaction that adds a source or workspace, or activates a workflow. Reads the store; transactions at the same moment do not see each
    * other's. Throws CallerError `quota_exceeded` when the owner has as many as it may.
    */
-  async requireRoom(db: Db, name: 'sources' | 'workflows', ownerId: string): Promise<void> {
+  async requireRoom(db: Db, name: CountedName, ownerId: string): Promise<void> {
     const limit = effectiveQuotas(this.#defaults, await findOwnerQuota(db, ownerId)).limits[name];
     if (limit === 0 || (await countOwned(db, name, ownerId)) < limit) return;
     this.#count(limitNameOf(name));

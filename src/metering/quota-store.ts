@@ -16,6 +16,7 @@ const columns = [
   'stored_mb_max',
   'streams_max',
   'builds_max',
+  'workspaces_max',
   'billing_period_start_ms',
   'updated_at_ms',
 ] as const;
@@ -63,6 +64,7 @@ export async function putOwnerQuota(
       stored_mb_max: null,
       streams_max: null,
       builds_max: null,
+      workspaces_max: null,
       billing_period_start_ms: null,
       ...changes,
       updated_at_ms: nowMs,

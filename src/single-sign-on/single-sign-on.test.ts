@@ -118,7 +118,7 @@ forEachStore((fixture) => {
       { username: `owner-of-${name}`, email: `${name}@a.example` },
       clock,
     );
-    return createWorkspace(fixture.store, { name, orgname: name, user }, clock);
+    return createWorkspace(fixture.store, { name, orgname: name, user }, { clock });
   }
 
   test('the first sign-in creates a user, and later ones find that user by issuer and subject, whatever else changes', async () => {

@@ -44,6 +44,7 @@ import { fileDaysMigration } from './migrations/0040-file-days.ts';
 import { jobOwnersMigration } from './migrations/0041-job-owners.ts';
 import { fileBucketsMigration } from './migrations/0045-file-buckets.ts';
 import { buildLimitsMigration } from './migrations/0046-build-limits.ts';
+import { workspaceLimitsMigration } from './migrations/0047-workspace-limits.ts';
 import type { Store, Tx } from './store.ts';
 
 export interface Migration {
@@ -96,6 +97,7 @@ export const migrations: readonly Migration[] = [
   jobOwnersMigration,
   fileBucketsMigration,
   buildLimitsMigration,
+  workspaceLimitsMigration,
 ];
 
 /** The store was written by a newer version, or its history differs: continuing could destroy data. */

@@ -31,7 +31,7 @@ forEachStore((fixture) => {
       for (const id of ['o_1', 'o_2']) {
         await tx
           .insertInto('workspaces')
-          .values({ id, orgname: id, name: id, email: '', created_at_ms: 0 })
+          .values({ id, orgname: id, name: id, email: '', created_by: null, created_at_ms: 0 })
           .execute();
       }
       for (const [id, org_id, created_at_ms] of rows) {

@@ -162,6 +162,40 @@ forEachSharedService((fixture) => {
     assert.match((await runCommand(own, ['limits', '--sources', '9'])).stderr, /forbidden|admin/);
   });
 
+  test('a user creates as many workspaces as were set for the user, also with requests at the same moment', async () => {
+    const { service } = fixture;
+    const person = await service.createUser('founder');
+    const create = (name: string) => service.api('POST', '/v1/workspaces', { name }, { key: person.key });
+    const first = (await create('First')).body.data;
+    const shown = await setQuotas(person.id, { workspaces: 3 });
+    assert.deepEqual([shown.workspaces, shown.own.workspaces, shown.used.workspaces], [3, 3, 1]);
+    const made = await Promise.all(['a', 'b', 'c', 'd', 'e', 'f'].map((name) => create(name)));
+    assert.deepEqual(made.map(({ status }) => status).sort(), [200, 200, 429, 429, 429, 429]);
+    const refused = made.find(({ status }) => status === 429)?.body;
+    assert.deepEqual(
+      [refused.code, refused.details, refused.error],
+      [
+        'quota_exceeded',
+        { quota: 'workspaces', limit: 3 },
+        'quota used up: 3 workspaces; delete one, or ask the admin of the instance for more',
+      ],
+    );
+    // Workspaces of others in which the user is an admin are not counted, and a workspace has no such limit.
+    const theirs = (await service.admin.api('POST', '/v1/workspaces', { name: 'Theirs' })).body.data;
+    const member = { user_id: person.id, role: 'admin' };
+    assert.equal(
+      (await service.admin.api('POST', `/v1/workspaces/${theirs.id}/members`, member)).status,
+      200,
+    );
+    assert.equal((await setQuotas(person.id, {})).used.workspaces, 3);
+    const wrong = await service.admin.api('PUT', `/v1/quotas/${theirs.id}`, { workspaces: 1 });
+    assert.deepEqual([wrong.status, wrong.body.details.parameter], [400, 'workspaces']);
+    const gone = { orgname: first.orgname };
+    const deleted = await service.api('DELETE', `/v1/workspaces/${first.id}`, gone, { key: person.key });
+    assert.equal(deleted.status, 202, JSON.stringify(deleted.body));
+    await waitFor(async () => (await create('Instead')).status === 200);
+  });
+
   test('an owner has as many builds under way as were set for it', async () => {
     const { service } = fixture;
     const { id, key } = await service.createUser('building');

@@ -107,6 +107,7 @@ describe('a service with limits and addresses of its own', () => {
       MILLRACE_QUOTA_STORED_MB: '1000007',
       MILLRACE_QUOTA_STREAMS: '1008',
       MILLRACE_QUOTA_BUILDS: '1009',
+      MILLRACE_QUOTA_WORKSPACES: '1010',
     });
     // All other tests are of this user.
     const free = await service.api('PUT', `/v1/quotas/${me.id}`, { enforced: false });
@@ -326,10 +327,10 @@ describe('a service with limits and addresses of its own', () => {
       await service.api('GET', `/v1/quotas/${id}`)
     ).body.data;
     assert.deepEqual([credits, compute_ms, invocations, enforced], [1001, 1002, 0, true]);
-    const { sources, workflows, events, deliveries, stored_mb, streams, builds } = limits;
+    const { sources, workflows, events, deliveries, stored_mb, streams, builds, workspaces } = limits;
     assert.deepEqual(
-      [sources, workflows, events, deliveries, stored_mb, streams, builds],
-      [1003, 1004, 1005, 1006, 1_000_007, 1008, 1009],
+      [sources, workflows, events, deliveries, stored_mb, streams, builds, workspaces],
+      [1003, 1004, 1005, 1006, 1_000_007, 1008, 1009, 1010],
     );
     const source = await service.api('POST', '/v1/sources', { component_code: telling }, { key });
     // What an owner has used is read when its first request comes, which does not wait for it.

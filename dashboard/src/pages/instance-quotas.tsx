@@ -160,6 +160,7 @@ const ownerLimits = [
   { id: 'stored_mb', name: 'Stored events, runs and files, in MB', used: 'Now' },
   { id: 'streams', name: 'Open streams on each node', used: 'Now, on the node that answers' },
   { id: 'builds', name: 'Builds at the same time on each node', used: 'Now, on the node that answers' },
+  { id: 'workspaces', name: 'Workspaces that the user creates', used: 'Now' },
 ] as const satisfies readonly { id: keyof Quota['used'] & keyof Quota['own']; name: string; used: string }[];
 
 const ownerAmounts = ownerLimits.map((limit) => ({ ...limit, ...wholeAmount }));
@@ -207,6 +208,7 @@ function draftOf({ own }: Quota): Draft {
     stored_mb: text(own.stored_mb),
     streams: text(own.streams),
     builds: text(own.builds),
+    workspaces: text(own.workspaces),
     processes_max: text(own.processes_max),
     memory_mb_max: text(own.memory_mb_max),
   };
@@ -214,6 +216,7 @@ function draftOf({ own }: Quota): Draft {
 
 function Change({ quota, name }: { quota: Quota; name: string }) {
   const queries = useQueryClient();
+  const isUser = quota.owner_id.startsWith('u_');
   const [draft, setDraft] = useState(() => draftOf(quota));
   const change = useMutation({
     mutationFn: async () => {
@@ -230,6 +233,7 @@ function Change({ quota, name }: { quota: Quota; name: string }) {
         stored_mb: number(draft.stored_mb),
         streams: number(draft.streams),
         builds: number(draft.builds),
+        ...(isUser && { workspaces: number(draft.workspaces) }),
         processes_max: number(draft.processes_max),
         memory_mb_max: number(draft.memory_mb_max),
       };
@@ -300,13 +304,15 @@ function Change({ quota, name }: { quota: Quota; name: string }) {
         0 is no limit. A limit applies as soon as it is set, whether quotas are enforced or not.{' '}
         <a href="/docs/how-it-works/quotas#limits-of-owners">What happens at each limit</a>
       </p>
-      {ownerAmounts.map((amount) =>
-        field(
-          amount,
-          `${amount.used}: ${formatNumber(quota.used[amount.id])} of ${quota[amount.id] === 0 ? 'any number' : formatNumber(quota[amount.id])}`,
-          'as the setting says',
-        ),
-      )}
+      {ownerAmounts
+        .filter(({ id }) => id !== 'workspaces' || isUser)
+        .map((amount) =>
+          field(
+            amount,
+            `${amount.used}: ${formatNumber(quota.used[amount.id])} of ${quota[amount.id] === 0 ? 'any number' : formatNumber(quota[amount.id])}`,
+            'as the setting says',
+          ),
+        )}
       <h3 className="form-part">Limits of processes</h3>
       <p className="muted">
         A limit applies where it is less than the{' '}

@@ -2836,6 +2836,8 @@ export interface Quota {
   streams: number;
   /** Builds that may be under way or wait, on each node (integer) */
   builds: number;
+  /** Workspaces that a user may create (integer) */
+  workspaces: number;
   /** What was set for this owner */
   own: {
     /** null: as the setting says, as for the others (integer) */
@@ -2863,6 +2865,8 @@ export interface Quota {
     streams: number | null;
     /** Integer */
     builds: number | null;
+    /** Integer */
+    workspaces: number | null;
   };
   /** On this UTC day */
   used: {
@@ -2886,6 +2890,8 @@ export interface Quota {
     streams: number;
     /** Integer */
     builds: number;
+    /** Created by the user, and not deleted (integer) */
+    workspaces: number;
   };
   /** free | paid */
   plan: string;
@@ -3475,6 +3481,8 @@ export interface PutQuotaBody {
   streams?: number | null;
   /** Builds that may be under way or wait, on each node (integer, 0 to 9007199254740991) */
   builds?: number | null;
+  /** Workspaces that a user may create; only for users (integer, 0 to 9007199254740991) */
+  workspaces?: number | null;
   /** paid: /users/me describes billing periods of a month, of which the first begins today */
   plan?: 'free' | 'paid';
 }

@@ -43,6 +43,7 @@ const QuotaShape = Type.Object({
   stored_mb: Type.Integer({ description: 'MB of events, runs and files it may store' }),
   streams: Type.Integer({ description: 'Live streams that may be open of what it has, on each node' }),
   builds: Type.Integer({ description: 'Builds that may be under way or wait, on each node' }),
+  workspaces: Type.Integer({ description: 'Workspaces that a user may create' }),
   own: Type.Object(
     {
       credits: nullableInteger('null: as the setting says, as for the others'),
@@ -62,6 +63,7 @@ const QuotaShape = Type.Object({
       stored_mb: nullableInteger(''),
       streams: nullableInteger(''),
       builds: nullableInteger(''),
+      workspaces: nullableInteger(''),
     },
     { description: 'What was set for this owner' },
   ),
@@ -77,6 +79,7 @@ const QuotaShape = Type.Object({
       stored_mb: Type.Integer({ description: 'Rounded up' }),
       streams: Type.Integer({ description: 'On the node that answers, as for the one below' }),
       builds: Type.Integer(),
+      workspaces: Type.Integer({ description: 'Created by the user, and not deleted' }),
     },
     { description: 'On this UTC day' },
   ),
@@ -95,6 +98,7 @@ const limitNames = [
   'stored_mb',
   'streams',
   'builds',
+  'workspaces',
 ] as const;
 
 const changeableQuota = (description: string) =>
@@ -162,11 +166,12 @@ function quotaSupport({ store, clock, quotas, streams, builder, shares }: QuotaR
     return id;
   };
   const quotaShape = async (ownerId: string): Promise<Static<typeof QuotaShape>> => {
-    const [own, used, sources, workflows, storedBytes] = await Promise.all([
+    const [own, used, sources, workflows, workspaces, storedBytes] = await Promise.all([
       findOwnerQuota(store.read, ownerId),
       usageToday(store.read, ownerId, clock.now()),
       countOwned(store.read, 'sources', ownerId),
       countOwned(store.read, 'workflows', ownerId),
+      countOwned(store.read, 'workspaces', ownerId),
       storedBytesOf(store.read, ownerId),
     ]);
     const effective = effectiveQuotas(quotas.defaults, own);
@@ -184,6 +189,7 @@ function quotaSupport({ store, clock, quotas, streams, builder, shares }: QuotaR
       stored_mb: effective.limits.storedMb,
       streams: effective.limits.streams,
       builds: effective.limits.builds,
+      workspaces: effective.limits.workspaces,
       own: {
         credits: own?.credits ?? null,
         compute_ms: own?.compute_ms ?? null,
@@ -198,6 +204,7 @@ function quotaSupport({ store, clock, quotas, streams, builder, shares }: QuotaR
         stored_mb: own?.stored_mb_max ?? null,
         streams: own?.streams_max ?? null,
         builds: own?.builds_max ?? null,
+        workspaces: own?.workspaces_max ?? null,
       },
       used: {
         credits: used.credits,
@@ -211,6 +218,7 @@ function quotaSupport({ store, clock, quotas, streams, builder, shares }: QuotaR
           stored_mb: Math.ceil(storedBytes / mbBytes),
           streams: streams.openOf(ownerId),
           builds: builder.buildsOf(ownerId),
+          workspaces,
         },
       },
       plan: startMs === null ? 'free' : 'paid',
@@ -289,6 +297,7 @@ function ownerQuotaRoutes(app: App, { store, clock, quotas, ownerFor, quotaShape
           stored_mb: changeableQuota('MB of events, runs and files it may store'),
           streams: changeableQuota('Live streams that may be open of what it has, on each node'),
           builds: changeableQuota('Builds that may be under way or wait, on each node'),
+          workspaces: changeableQuota('Workspaces that a user may create; only for users'),
           plan: Type.Optional(
             Type.Enum(['free', 'paid'], {
               description:
@@ -310,6 +319,11 @@ function ownerQuotaRoutes(app: App, { store, clock, quotas, ownerFor, quotaShape
       );
       if (plan === 'paid' && !ownerId.startsWith('u_')) {
         throw new CallerError('invalid_parameter', 'plan: only users are on a plan', { parameter: 'plan' });
+      }
+      if (typeof request.body.workspaces === 'number' && !ownerId.startsWith('u_')) {
+        throw new CallerError('invalid_parameter', 'workspaces: only users create workspaces', {
+          parameter: 'workspaces',
+        });
       }
       const nowMs = clock.now();
       await store.transaction(async (tx) => {

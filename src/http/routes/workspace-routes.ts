@@ -89,7 +89,7 @@ export function workspaceRoutes(app: App, options: WorkspaceRouteOptions): void 
       const workspace = await createWorkspace(
         store,
         { name, user, ...(orgname !== undefined && { orgname }), ...(email !== undefined && { email }) },
-        clock,
+        { clock, mayCreate: (tx) => options.quotas.requireRoom(tx, 'workspaces', userId) },
       );
       return { data: selectFields(request, await workspaceShape(options, workspace)) };
     },

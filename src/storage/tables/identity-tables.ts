@@ -130,6 +130,8 @@ export interface WorkspaceTable {
   orgname: string;
   name: string;
   email: string;
+  /** The user (u_…) who created it; null: a version before this was recorded did. */
+  created_by: string | null;
   created_at_ms: number;
 }
 
@@ -190,6 +192,8 @@ export interface OwnerQuotaTable {
   stored_mb_max: number | null;
   streams_max: number | null;
   builds_max: number | null;
+  /** Workspaces that a user may have created. */
+  workspaces_max: number | null;
   /** Set for a user on the paid plan: start of the billing period; null: free. */
   billing_period_start_ms: number | null;
   updated_at_ms: number;
