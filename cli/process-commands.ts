@@ -38,8 +38,8 @@ async function show(session: Session): Promise<void> {
           .slice(1)
           .join(', '),
       ),
-      column('DEPLOYMENTS', ({ deployment_count: count, deployment_ids: [first] }) =>
-        count === 1 ? (names.get(first ?? '') ?? first) : count,
+      column('DEPLOYMENTS', ({ purpose, deployment_count: count, deployment_ids: [first] }) =>
+        purpose === 'evaluation' ? 'being deployed' : count === 1 ? (names.get(first ?? '') ?? first) : count,
       ),
       column('CALLS', 'calls'),
       column('MEMORY', ({ memory_bytes: bytes }) => (bytes === null ? '' : bytesText(bytes))),

@@ -70,6 +70,7 @@ export async function viewProcesses(
               reason: lastBlame.reason,
               at: epochSeconds(lastBlame.atMs),
             },
+      purpose: rest.purpose,
       state,
       deployment_count: deploymentIds.length,
       deployment_ids: deploymentIds.slice(0, idsShownMax),

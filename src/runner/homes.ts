@@ -228,7 +228,7 @@ export class Homes {
       const state = this.#stateOf(home);
       const lastBlame = this.#setApart.lastBlameOf(trustDomain);
       const { cores, isGreedy } = process.cpu;
-      const place = { pid, ownerId, trustDomain, lastBlame, isShared };
+      const place = { pid, ownerId, trustDomain, lastBlame, isShared, purpose: 'deployments' as const };
       processes.push({ ...place, state, deploymentIds, calls, memoryBytes, cores, isGreedy, startedAtMs });
     }
     return { processes, setApart: this.#setApart.list() };

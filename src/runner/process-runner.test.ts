@@ -645,6 +645,31 @@ test('memory beyond the share of an owner ends its own idle processes, and it ge
   }
 });
 
+test('a process that evaluates code, or that one call has to itself, is listed for as long as it lasts', async () => {
+  const own = await startRunnerFixture();
+  try {
+    const listed = () =>
+      own.runner.processes().processes.map(({ purpose, ownerId, deploymentIds, state, isShared }) => ({
+        ...{ purpose, ownerId, deploymentIds, state, isShared },
+      }));
+    const of = { ownerId: 'u_test', state: 'busy', isShared: false };
+    const evaluating = own.describe(`export default {}; ${untilLetGo}`, 'esm');
+    const evaluate = await waitingCode();
+    assert.deepEqual(listed(), [{ ...of, purpose: 'evaluation', deploymentIds: [] }]);
+    evaluate();
+    await evaluating;
+    await waitFor(() => listed().length === 0);
+    const calling = own.run(`${untilLetGo} return 1;`, { alone: true, deploymentId: 'dc_alone' });
+    const letGo = await waitingCode();
+    assert.deepEqual(listed(), [{ ...of, purpose: 'call', deploymentIds: ['dc_alone'] }]);
+    letGo();
+    assert.equal(resultOf(await calling), 1);
+    await waitFor(() => listed().length === 0);
+  } finally {
+    await own.close();
+  }
+});
+
 test('code that keeps more cores busy than the share of its owner gets a lower priority, until it waits again', async () => {
   const timer = new ManualTimer();
   // The resource watch looks every 10 ms of this timer's time.

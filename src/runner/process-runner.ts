@@ -32,6 +32,7 @@ import type { Confinement, KernelPrograms } from './sandbox-grant.ts';
 import type { SandboxProcess } from './sandbox-process.ts';
 import { buildSandboxProgram } from './sandbox-program.ts';
 import { findConfinement, mayUseDistinctUsers } from './self-test.ts';
+import { SingleUses } from './single-uses.ts';
 
 export interface ProcessRunnerOptions {
   /** auto: the best isolation that passes its self-test; require: only the kernel level; seat-belt: no better one; off: development only. */
@@ -157,8 +158,7 @@ class ProcessRunner implements Runner {
   readonly #homes: Homes;
   /** Calls of each deployment that are placed or in a process. */
   readonly #placings = new Map<string, Set<Placing>>();
-  /** Processes of calls with `alone`, by deployment. */
-  readonly #alone = new Map<string, Set<SandboxProcess>>();
+  readonly #singleUses: SingleUses;
   readonly #watch: ResourceWatch;
   #calls = 0;
   #closing: Promise<void> | undefined;
@@ -193,6 +193,7 @@ class ProcessRunner implements Runner {
       endIdle: (rank) => this.#homes.endIdle(rank),
       onGiven: (process, ownerId) => this.#watch.given(process, ownerId),
     });
+    this.#singleUses = new SingleUses(own.clock);
     this.#homes = new Homes({
       ...{ limits, pool: this.#pool, packages, timer, clock: own.clock, logger },
       onUnattributedError,
@@ -210,6 +211,13 @@ class ProcessRunner implements Runner {
     if ('status' in ready) return asDescription(ready);
     const process = await this.#take(request.ownerId, ready);
     if (process === undefined) return asDescription(this.#homes.noProcess(request.ownerId));
+    const { ownerId } = request;
+    this.#singleUses.add(process, {
+      ownerId,
+      trustDomain: ownerId,
+      purpose: 'evaluation',
+      deploymentIds: [],
+    });
     try {
       const loaded = await process.load(describedName, ready.bundle, {
         ...{ deploymentId: '', place: describedName, isStep: false },
@@ -372,7 +380,8 @@ class ProcessRunner implements Runner {
       process?.kill('retired');
       return this.#refusal(options, at) ?? this.#homes.noProcess(ownerId);
     }
-    this.#rememberAlone(deploymentId, process);
+    const { trustDomain = ownerId } = request;
+    this.#singleUses.add(process, { ownerId, trustDomain, purpose: 'call', deploymentIds: [deploymentId] });
     process.onUnattributedError = (error) => this.#onUnattributedError(deploymentId, error);
     try {
       const name = `${deploymentId}@1`;
@@ -390,15 +399,6 @@ class ProcessRunner implements Runner {
   #afterAlone(process: SandboxProcess, request: CallRequest, outcome: CallOutcome): CallOutcome {
     if (process.hasEnded && isOwnDoing(outcome)) this.#homes.setApart(request, reasonOf(outcome));
     return outcome;
-  }
-
-  #rememberAlone(deploymentId: string, process: SandboxProcess): void {
-    const processes = this.#alone.get(deploymentId) ?? new Set();
-    this.#alone.set(deploymentId, processes.add(process));
-    void process.ended.then(() => {
-      processes.delete(process);
-      if (processes.size === 0) this.#alone.delete(deploymentId);
-    });
   }
 
   releaseScratch(deploymentId: string, scratch: string): void {
@@ -431,13 +431,19 @@ class ProcessRunner implements Runner {
 
   async forget(deploymentId: string): Promise<void> {
     for (const placing of this.#placings.get(deploymentId) ?? []) placing.forgotten = true;
-    const alone = [...(this.#alone.get(deploymentId) ?? [])];
+    const alone = this.#singleUses.of(deploymentId);
     for (const process of alone) process.kill('forgotten', 'the deployment was ended');
     await Promise.all([this.#homes.forget(deploymentId), ...alone.map((process) => process.ended)]);
   }
 
   processes(): RunnerProcesses {
-    return { ...this.#homes.describe(), ...this.#pool.bounds, shares: this.#pool.ownerShares() };
+    const { processes, setApart } = this.#homes.describe();
+    return {
+      processes: [...processes, ...this.#singleUses.describe()],
+      setApart,
+      ...this.#pool.bounds,
+      shares: this.#pool.ownerShares(),
+    };
   }
 
   stats(): RunnerStats {

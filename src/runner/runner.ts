@@ -175,6 +175,12 @@ export interface CallOptions {
   signal?: AbortSignal;
 }
 
+/**
+ * `deployments`: calls of deployments come to it until it is idle for too long. `evaluation`: it evaluates code that is being deployed. `call`: one call
+ * has it to itself. The last two end with that.
+ */
+export const processPurposes = ['deployments', 'evaluation', 'call'] as const;
+
 export const processStates = ['idle', 'busy', 'background', 'blocked', 'leaving'] as const;
 
 /** A process with code of deployments. */
@@ -188,6 +194,7 @@ export interface RunnerProcess {
   lastBlame: Blame | undefined;
   /** True: other deployments of its trust domain may use it. */
   isShared: boolean;
+  purpose: (typeof processPurposes)[number];
   /**
    * `background`: it has no calls, and code that ended calls left behind uses the processor. `blocked`: it has calls and gives no sign of life. `leaving`:
    * it accepts no further calls.

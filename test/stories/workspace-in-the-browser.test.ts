@@ -848,6 +848,7 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
                 : n % 2 === 1
                   ? 'busy'
                   : 'idle',
+        purpose: n === 93 ? 'evaluation' : 'deployments',
         ...{ cpu_cores: n === 92 ? 0.98 : 0, priority: n === 92 ? 'low' : 'usual' },
         deployment_count: n % 5,
         deployment_ids: Array.from({ length: n % 5 }, (_, i) => `dc_AbCdEfGhI${n}_${i}`),
@@ -886,6 +887,7 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
       await processes.nth(1).getByText('Blocked').waitFor();
       assert.equal(await processes.count(), 129);
       await processes.getByText('Last blamed: Night report').waitFor();
+      await processes.getByText('code that is being deployed').waitFor();
       const inBackground = processes.filter({ hasText: 'Background' });
       await inBackground.getByText('0.98 cores, low priority').waitFor();
       await processes.getByText('With accounts of ann, u_AbCdEfGh5678').waitFor();

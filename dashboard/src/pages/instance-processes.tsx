@@ -211,12 +211,13 @@ function Owner({ of: { owner_id, owner_name } }: { of: Pick<Process, 'owner_id' 
 }
 
 function DeploymentsOf({
-  process: { deployment_count: count, deployment_ids: ids },
+  process: { purpose, deployment_count: count, deployment_ids: ids },
   deployments,
 }: {
   process: Process;
   deployments: Deployments;
 }) {
+  if (purpose === 'evaluation') return <span className="muted">code that is being deployed</span>;
   const shown = ids.slice(0, idsShown);
   if (shown.length === 0) return <span className="muted">none at the moment</span>;
   return (

@@ -2510,6 +2510,11 @@ export interface Processes {
       at: number;
     } | null;
     /**
+     * evaluation: it evaluates code that is being deployed; call: one call has it to itself. Both end with
+     * that
+     */
+    purpose: 'deployments' | 'evaluation' | 'call';
+    /**
      * background: no call is in it, and code that its calls left behind uses the processor; blocked: its
      * code keeps it from answering; leaving: it takes no further calls and ends after those that are in it
      */

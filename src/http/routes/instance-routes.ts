@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox';
 import { type App, callerOf, DataOf, OneOf } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import type { Caller } from '#identity/permissions.ts';
-import { processStates } from '#runner/runner.ts';
+import { processPurposes, processStates } from '#runner/runner.ts';
 import { sandboxLevels } from '#runner/sandbox-grant.ts';
 import { providerStates } from '#single-sign-on/identity-provider.ts';
 import { clockStates, jobKinds, jobStates } from '#storage/tables/job-tables.ts';
@@ -168,6 +168,10 @@ const ProcessesShape = Type.Object({
             'The last time that code of its trust domain ended a process that others shared; null: not since the start',
         },
       ),
+      purpose: OneOf(processPurposes, {
+        description:
+          'evaluation: it evaluates code that is being deployed; call: one call has it to itself. Both end with that',
+      }),
       state: OneOf(processStates, {
         description:
           'background: no call is in it, and code that its calls left behind uses the processor; blocked: its code keeps it from answering; leaving: it takes no further calls and ends after those that are in it',
