@@ -168,6 +168,17 @@ export async function lockUser(tx: Tx, store: Pick<Store, 'lockRows'>, id: strin
   await store.lockRows(tx.selectFrom('users').select('users.id as id').where('users.id', '=', id)).execute();
 }
 
+/** Keeps a user from being disabled or deleted before the end of the transaction. */
+export function keepUser(
+  tx: Tx,
+  store: Pick<Store, 'keepRows'>,
+  id: string,
+): Promise<Pick<User, 'disabled_at_ms'> | undefined> {
+  return store
+    .keepRows(tx.selectFrom('users').select('users.disabled_at_ms').where('users.id', '=', id))
+    .executeTakeFirst();
+}
+
 /** Holds all admins of the instance until the end of the transaction, in one order, before any other user is held. */
 export async function lockInstanceAdmins(tx: Tx, store: Pick<Store, 'lockRows'>): Promise<void> {
   const admins = tx.selectFrom('users').select('users.id as id').where('users.is_admin', '=', 1);

@@ -91,6 +91,17 @@ export async function holdMemberships(store: Dialect, tx: Tx, userId: string): P
   await store.keepRows(tx.selectFrom('members').select('role').where('user_id', '=', userId)).execute();
 }
 
+/** Keeps a member from being removed before the end of the transaction. */
+export function keepMember(
+  tx: Tx,
+  store: Pick<Dialect, 'keepRows'>,
+  workspaceId: string,
+  userId: string,
+): Promise<Pick<MemberTable, 'role'> | undefined> {
+  const member = tx.selectFrom('members').select('members.role').where('members.user_id', '=', userId);
+  return store.keepRows(member.where('members.workspace_id', '=', workspaceId)).executeTakeFirst();
+}
+
 /** `orgname` is given, or made from the name and made unique. Throws CallerError `conflict` for a taken orgname. */
 export async function insertWorkspace(
   tx: Tx,

@@ -659,7 +659,11 @@ test('a process that evaluates code, or that one call has to itself, is listed f
     evaluate();
     await evaluating;
     await waitFor(() => listed().length === 0);
-    const calling = own.run(`${untilLetGo} return 1;`, { alone: true, deploymentId: 'dc_alone' });
+    const calling = own.run(`${untilLetGo} return 1;`, {
+      alone: true,
+      deploymentId: 'dc_alone',
+      ownerId: 'u_test',
+    });
     const letGo = await waitingCode();
     assert.deepEqual(listed(), [{ ...of, purpose: 'call', deploymentIds: ['dc_alone'] }]);
     letGo();

@@ -1,7 +1,7 @@
 import type { ConfiguredProps } from '#components/validate-props.ts';
 import { insertEmitter } from '#events/event-store.ts';
 import { type FlowControl, givenFlowControl } from '#flow-control/flow-control.ts';
-import { refuseDeleted } from '#identity/deletion-store.ts';
+import { refuseLostAccess } from '#identity/refuse-lost-access.ts';
 import type { Clock } from '#lib/clock.ts';
 import { newHexKey, newId } from '#lib/ids.ts';
 import type { Logger } from '#lib/logger.ts';
@@ -153,11 +153,11 @@ export class SourceDeployer {
     return this.#turns.inTurn(id, async () => {
       if (change.active === false) {
         const inactive = { ...settled, ...unchanging, state: 'inactive' as const };
-        const source = await this.#insert(inactive, configured.accounts, change, alongside);
+        const source = await this.#insert(inactive, owner, configured.accounts, change, alongside);
         this.#logger.info({ source: id, owner: owner.ownerId, component: component.id }, 'source.created');
         return { source, definitions: configured.definitions };
       }
-      const source = await this.#insert(settled, configured.accounts, change, alongside);
+      const source = await this.#insert(settled, owner, configured.accounts, change, alongside);
       let deployment: Deployment | undefined;
       let isActivated = false;
       try {
@@ -165,6 +165,8 @@ export class SourceDeployer {
         await this.#steps.runHookOrThrow(deployment, 'deploy');
         await this.#steps.runHookOrThrow(deployment, 'activate');
         isActivated = true;
+        // The hooks may have taken minutes.
+        await this.#store.transaction((tx) => refuseLostAccess(tx, this.#store, owner));
         const active = await this.#steps.write(
           { ...source, ...unchanging, state: 'active', updated_at_ms: this.#clock.now() },
           guardOf(source),
@@ -240,7 +242,12 @@ export class SourceDeployer {
         );
 
       // All that can be wrong with the new code and props shows before the old ones are touched.
-      if (active) timerRows(draft, definitions, this.#clock.now());
+      if (active) {
+        // The admin of the instance pauses sources of users who are disabled.
+        const by = { ownerId: source.owner_id, userId: owner.userId };
+        await this.#store.transaction((tx) => refuseLostAccess(tx, this.#store, by));
+        timerRows(draft, definitions, this.#clock.now());
+      }
       const accounts = configured?.accounts ?? (await accountsOf(this.#store.read, id));
       const activates = hasHook(draft, target, 'activate');
       if (activates) await makeDeployment(this.#store.read, draft, target, this.#context, { accounts });
@@ -321,6 +328,7 @@ export class SourceDeployer {
    */
   async #insert(
     draft: SourceTable,
+    by: SourceOwner,
     accounts: readonly SourceAccount[],
     named: Pick<SourceChange, 'name' | 'name_slug'>,
     alongside: SourceWrittenWith['alongside'],
@@ -333,7 +341,7 @@ export class SourceDeployer {
       const source = { ...draft, name_slug: free, name: isNamed ? draft.name : free };
       try {
         await this.#store.transaction(async (tx) => {
-          await refuseDeleted(tx, source.owner_id);
+          await refuseLostAccess(tx, this.#store, by);
           await this.#quotas?.requireRoom(tx, 'sources', source.owner_id);
           await insertSource(tx, source, accounts);
           const emitter = { id: source.id, ownerId: source.owner_id };

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { routeScope } from '#http/route-scope.ts';
 import { reference, routes } from '#http/routes.ts';
 import { type KeyScope, keyScopes } from '#storage/tables/identity-tables.ts';
+import { HttpReceiver } from '../support/http-receiver.ts';
 import { EventStream, forEachSharedService, type ServiceClient } from '../support/millrace.ts';
 
 const component =
@@ -356,6 +357,51 @@ forEachSharedService((fixture) => {
       .map(({ before, after }) => [before, after]);
     assert.deepEqual(changes[0], [{ email }, { email: email.toUpperCase() }]);
     assert.deepEqual([changes.length, changes[1]?.[1]], [2, { email }]);
+  });
+
+  test('what is deployed while access ends is not made: by a user who is disabled, and by a member who is removed', async () => {
+    const { service } = fixture;
+    await using receiver = await HttpReceiver.start();
+    // The hold of its top level is that of builds and evaluations that wait for others of the owner.
+    const slow = (where: string) => `const held = await (await fetch('${receiver.url}/${where}')).text();
+      export default { name: 'Slow ' + held, props: { http: '$.interface.http' }, run(event) { this.$emit(event); } };`;
+    const slowHook = `export default { name: 'Hooked', props: { http: '$.interface.http' },
+      hooks: { async deploy() { await fetch('${receiver.url}/hook'); } }, run(event) { this.$emit(event); } };`;
+    const release = () => {
+      const { promise, resolve } = Promise.withResolvers<{ body: string }>();
+      receiver.answerOnce(() => promise);
+      return () => resolve({ body: 'held' });
+    };
+    const workspace: string = (await made(service.admin, '/v1/workspaces', { name: 'Left' })).id;
+    const member = await service.createUser('leaver');
+    await made(service.admin, `/v1/workspaces/${workspace}/members`, { user_id: member.id, role: 'member' });
+    const sourcesOf = async (path: string, by: ServiceClient) => (await by.api('GET', path)).body.data.length;
+
+    let letGo = release();
+    const ofMember = service
+      .as(member)
+      .api('POST', '/v1/sources', { org_id: workspace, component_code: slow('member') });
+    await receiver.waitForRequest(1);
+    const removal = `/v1/workspaces/${workspace}/members/${member.id}`;
+    assert.equal((await service.admin.api('DELETE', removal)).status, 204);
+    letGo();
+    const left = await ofMember;
+    assert.deepEqual([left.status, left.body.code], [404, 'not_found'], JSON.stringify(left.body));
+    assert.match(left.body.error, /you left it while the request was under way; nothing was changed/);
+    assert.equal(await sourcesOf(`/v1/orgs/${workspace}/sources`, service.admin), 0);
+
+    for (const [count, code] of [slow('disabled'), slowHook].entries()) {
+      letGo = release();
+      const deploy = service.as(member).api('POST', '/v1/sources', { component_code: code });
+      await receiver.waitForRequest(count + 2);
+      await made(service.admin, `/v1/users/${member.id}/disable`, { pause: true });
+      letGo();
+      const refused = await deploy;
+      assert.deepEqual([refused.status, refused.body.code], [403, 'forbidden'], JSON.stringify(refused.body));
+      assert.match(refused.body.error, /this user was disabled while the request was under way/);
+      await made(service.admin, `/v1/users/${member.id}/enable`, {});
+      assert.equal(await sourcesOf('/v1/users/me/sources', service.as(member)), 0);
+    }
   });
 
   test('a disabled user is out at once with keys, sessions and streams, and comes back when enabled', async () => {

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
-import { refuseDeleted } from '#identity/deletion-store.ts';
 import { notFound } from '#identity/permissions.ts';
 import { lockProject, projectOfWorkspace } from '#identity/project-store.ts';
+import { refuseLostAccess } from '#identity/refuse-lost-access.ts';
 import { must } from '#lib/assert.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, toError } from '#lib/errors.ts';
@@ -142,7 +142,7 @@ export class WorkflowDeployer {
     });
     await this.#withSources(plan, owner, () =>
       store.transaction(async (tx) => {
-        await refuseDeleted(tx, owner.ownerId);
+        await refuseLostAccess(tx, store, owner);
         await this.#requireRoom(tx, undefined, workflow);
         await holdForeignSources(store, tx, plan, owner);
         // It may have been deleted while the steps were built.
@@ -207,6 +207,7 @@ export class WorkflowDeployer {
     };
     await this.#withSources(plan, owner, () =>
       store.transaction(async (tx) => {
+        await refuseLostAccess(tx, store, { ownerId: workflow.owner_id, userId: owner.userId });
         await holdForeignSources(store, tx, plan, owner);
         const present = await lockWorkflow(store, tx, id);
         if (present === undefined) throw notFound('workflow', id);
