@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import { Registry } from 'prom-client';
+import { endBuildsOfGone } from '#deletion/end-builds-of-gone.ts';
 import { deliveryDays } from '#delivery/prune-deliveries.ts';
 import { ListeningServer } from '#http/listening-server.ts';
 import { createServer } from '#http/server.ts';
@@ -50,8 +51,11 @@ export async function assembleEdges(platform: Platform, domain: Domain) {
       shares: platform.shares,
     }),
   });
-  store.onNotify((channel) => {
-    if (channel === 'millrace_access') streams.recheck();
+  store.onNotify((channel, id) => {
+    if (channel !== 'millrace_access') return;
+    streams.recheck();
+    // Notifications of this node itself do not come here.
+    void endBuildsOfGone({ store, builder, logger }, id);
   });
   const uploads = new UploadedBodies({
     ...{ files, urls: fileUrls, clock },
@@ -103,7 +107,10 @@ export async function assembleEdges(platform: Platform, domain: Domain) {
     variables: domain.variables,
     onVariableChange: domain.variableChanges.tell,
     onAccessEnd: () => streams.recheck(),
-    onOwnerDeleted: (ownerId) => domain.endpoints.forgetOwner(ownerId),
+    onOwnerDeleted: (ownerId) => {
+      domain.endpoints.forgetOwner(ownerId);
+      builder.endBuildsOf(ownerId);
+    },
     stepTrier: domain.stepTrier,
     actionRunner: domain.actionRunner,
     componentConfigurer: domain.componentConfigurer,

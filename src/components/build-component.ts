@@ -86,7 +86,9 @@ export interface ComponentBuilder {
    * Evaluates what was built for this owner when it is the turn of this one; its builds wait for its evaluations. Rejects as `evaluate` does, or with
    * `builder_busy`.
    */
-  evaluated<T>(ownerId: string, evaluate: () => Promise<T>): Promise<T>;
+  evaluated<T>(ownerId: string, evaluate: (signal: AbortSignal) => Promise<T>): Promise<T>;
+  /** Ends builds and evaluations of an owner that was disabled or deleted, under way or waiting. They reject with `forbidden`. */
+  endBuildsOf(ownerId: string): void;
   /** Builds in a process now, and those in line for one. */
   counts(): { running: number; waiting: number; oldestWaitMs: number };
   /** Those of an owner. */
@@ -142,7 +144,7 @@ class ProcessBuilder implements ComponentBuilder {
   /** Builds that run now, by owner and source: two requests for the same one share a build. */
   readonly #running = new Map<
     string,
-    { result: Promise<BuiltBundle>; stop: AbortController; waiters: number }
+    { ownerId: string; result: Promise<BuiltBundle>; stop: AbortController; waiters: number }
   >();
   #version: Promise<string> | undefined;
   #prepared: Promise<string> | undefined;
@@ -208,7 +210,7 @@ class ProcessBuilder implements ComponentBuilder {
         { ownerId, form, standIns, rebuild, allDeclared },
         stop.signal,
       ).finally(() => this.#running.delete(key));
-      running = { result, stop, waiters: 0 };
+      running = { ownerId, result, stop, waiters: 0 };
       this.#running.set(key, running);
     }
     running.waiters += 1;
@@ -256,8 +258,15 @@ class ProcessBuilder implements ComponentBuilder {
     }
   }
 
-  evaluated<T>(ownerId: string, evaluate: () => Promise<T>): Promise<T> {
+  evaluated<T>(ownerId: string, evaluate: (signal: AbortSignal) => Promise<T>): Promise<T> {
     return this.#evaluations.run(ownerId, evaluate);
+  }
+
+  endBuildsOf(ownerId: string): void {
+    const reason = new CallerError('forbidden', 'the owner of this build was disabled or deleted');
+    this.#evaluations.end(ownerId, reason);
+    this.#pool.endWaiting(ownerId, reason);
+    for (const running of this.#running.values()) if (running.ownerId === ownerId) running.stop.abort(reason);
   }
 
   counts(): { running: number; waiting: number; oldestWaitMs: number } {

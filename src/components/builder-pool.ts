@@ -38,6 +38,8 @@ interface Waiting {
   ownerId: string;
   sinceMs: number;
   enter: () => void;
+  /** Rejects the use, unless its turn has come. */
+  leave: (error: Error) => void;
 }
 
 interface PoolOptions<P> {
@@ -144,6 +146,11 @@ export class BuilderPool<P extends WarmProcess> {
     await Promise.all(slots.map((slot) => slot.process.stop()));
   }
 
+  /** Ends the uses of an owner that are in line. */
+  endWaiting(ownerId: string, reason: Error): void {
+    for (const { leave } of this.#lines.get(ownerId) ?? []) leave(reason);
+  }
+
   /** Throws `builder_busy` while the line is too long for one more of this owner. */
   refuseIfFull(ownerId: string): void {
     const { waitingMax, what, logger } = this.#options;
@@ -179,7 +186,12 @@ export class BuilderPool<P extends WarmProcess> {
     }
     this.refuseIfFull(ownerId);
     const { promise: turn, resolve: enter, reject } = Promise.withResolvers<void>();
-    const waiting: Waiting = { ownerId, sinceMs: performance.now(), enter };
+    const waiting: Waiting = {
+      ownerId,
+      sinceMs: performance.now(),
+      enter,
+      leave: (error) => leaveLine(error),
+    };
     this.#lines.set(ownerId, [...(this.#lines.get(ownerId) ?? []), waiting]);
     logger.info(this.#about(ownerId), 'build.queued');
     shares?.delayed(ownerId, 'builds');

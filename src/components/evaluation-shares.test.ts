@@ -53,6 +53,25 @@ test('an owner has enough built when two wait to be evaluated', async () => {
   assert.equal(evaluations.hasEnough('greedy'), false);
 });
 
+test('evaluations of an owner that has gone end, under way or waiting, and those that come later are its first', async () => {
+  const { evaluations, underWay } = start();
+  const hang = () =>
+    evaluations.run('gone', (signal) => {
+      const { promise, reject } = Promise.withResolvers<never>();
+      signal.addEventListener('abort', () => reject(signal.reason));
+      return promise;
+    });
+  const all = Promise.allSettled(Array.from({ length: 10 }, hang));
+  const other = evaluations.run('other', async (signal) => signal);
+  await turn();
+  evaluations.end('gone', new Error('the owner is gone'));
+  const reasons = (await all).map((one) => one.status === 'rejected' && one.reason.message);
+  assert.deepEqual(new Set(reasons), new Set(['the owner is gone']));
+  assert.equal((await other).aborted, false);
+  assert.equal(await evaluations.run('gone', async (signal) => signal.aborted), false);
+  assert.deepEqual([evaluations.hasEnough('gone'), underWay()], [false, 0]);
+});
+
 test('when 64 wait, the next one is refused with the reason, another owner is not, and afterwards all have room', async () => {
   const { evaluations, refused, end, endless } = start();
   const greedy = endless('greedy', 68);

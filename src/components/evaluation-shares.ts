@@ -15,8 +15,7 @@ const waitingPerOwner = 64;
  */
 export class EvaluationShares {
   readonly #queue = new FairQueue(Number.POSITIVE_INFINITY, { perAsker: evaluationsPerOwner });
-  /** Evaluations by owner, under way or waiting. */
-  readonly #pending = new Map<string, number>();
+  readonly #owners = new Map<string, EvaluationsOfOwner>();
   readonly #shares: ShareObserver | undefined;
   readonly #onEnded: () => void;
 
@@ -31,8 +30,11 @@ export class EvaluationShares {
     return this.#pendingOf(ownerId) >= enough;
   }
 
-  /** Evaluates when it is the turn of this one. Rejects with `builder_busy` when too many of the owner wait. */
-  async run<T>(ownerId: string, evaluate: () => Promise<T>): Promise<T> {
+  /**
+   * Evaluates when it is the turn of this one; `signal` is that of `end`. Rejects with `builder_busy` when too many of the owner wait, and with the reason
+   * given to `end`.
+   */
+  async run<T>(ownerId: string, evaluate: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const pending = this.#pendingOf(ownerId);
     if (pending >= evaluationsPerOwner + waitingPerOwner) {
       const reason = `${evaluationsPerOwner} components of this owner are being evaluated, which is its share, and ${waitingPerOwner} wait; let the top level of their code end sooner, and try again in a moment`;
@@ -40,18 +42,39 @@ export class EvaluationShares {
       throw new UnavailableError('builder_busy', reason);
     }
     if (pending >= evaluationsPerOwner) this.#shares?.delayed(ownerId, 'builds');
-    this.#pending.set(ownerId, pending + 1);
+    const owner = this.#owners.get(ownerId) ?? { pending: 0, stop: new AbortController() };
+    this.#owners.set(ownerId, owner);
+    owner.pending += 1;
+    const { signal } = owner.stop;
     try {
-      return await this.#queue.run(ownerId, evaluate);
+      return await this.#queue.run(ownerId, async () => {
+        signal.throwIfAborted();
+        const result = await evaluate(signal);
+        signal.throwIfAborted();
+        return result;
+      });
     } finally {
-      const left = this.#pendingOf(ownerId) - 1;
-      if (left === 0) this.#pending.delete(ownerId);
-      else this.#pending.set(ownerId, left);
+      owner.pending -= 1;
+      if (owner.pending === 0) this.#owners.delete(ownerId);
       this.#onEnded();
     }
   }
 
-  #pendingOf(ownerId: string): number {
-    return this.#pending.get(ownerId) ?? 0;
+  /** Ends the evaluations of an owner that are under way or wait. */
+  end(ownerId: string, reason: Error): void {
+    const owner = this.#owners.get(ownerId);
+    if (owner === undefined) return;
+    owner.stop.abort(reason);
+    owner.stop = new AbortController();
   }
+
+  #pendingOf(ownerId: string): number {
+    return this.#owners.get(ownerId)?.pending ?? 0;
+  }
+}
+
+interface EvaluationsOfOwner {
+  /** Under way or waiting. */
+  pending: number;
+  stop: AbortController;
 }

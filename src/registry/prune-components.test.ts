@@ -89,7 +89,7 @@ forEachStore((fixture) => {
       store: fixture.store,
       builder: {
         build: async () => built.shift() ?? assert.fail('nothing is to be built'),
-        evaluated: (_ownerId, evaluate) => evaluate(),
+        evaluated: (_ownerId, evaluate) => evaluate(new AbortController().signal),
       },
       runner: {
         describe: async () => ({

@@ -22,7 +22,7 @@ forEachStore((fixture) => {
         }),
         evaluated: (ownerId, evaluate) => {
           evaluatedFor.push(ownerId);
-          return evaluate();
+          return evaluate(new AbortController().signal);
         },
       },
       runner: {

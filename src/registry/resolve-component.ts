@@ -289,7 +289,7 @@ export class ComponentResolver {
         evaluate: async ({ treeHash, bundle }) => {
           const component = await findComponentByTree(this.#store.read, { ownerId, treeHash, url });
           return component === undefined || !(await this.#use(component))
-            ? this.#builder.evaluated(ownerId, () => this.#runner.describe({ bundle, ownerId }))
+            ? this.#builder.evaluated(ownerId, (signal) => this.#runner.describe({ bundle, ownerId, signal }))
             : { status: 'known', component };
         },
       },

@@ -211,14 +211,18 @@ class ProcessRunner implements Runner {
     if ('status' in ready) return asDescription(ready);
     const process = await this.#take(request.ownerId, ready);
     if (process === undefined) return asDescription(this.#homes.noProcess(request.ownerId));
-    const { ownerId } = request;
+    const { ownerId, signal } = request;
     this.#singleUses.add(process, {
       ownerId,
       trustDomain: ownerId,
       purpose: 'evaluation',
       deploymentIds: [],
     });
+    // The code is loaded for no deployment.
+    const stop = () => process.forget('');
+    signal?.addEventListener('abort', stop, { once: true });
     try {
+      if (signal?.aborted) return asDescription(cancelled());
       const loaded = await process.load(describedName, ready.bundle, {
         ...{ deploymentId: '', place: describedName, isStep: false },
       });
@@ -226,6 +230,7 @@ class ProcessRunner implements Runner {
       const described = asDescription(await process.describe(describedName));
       return { ...described, logs: [...loaded.logs, ...described.logs] };
     } finally {
+      signal?.removeEventListener('abort', stop);
       process.kill('retired');
     }
   }

@@ -64,6 +64,8 @@ export interface PackageSource {
 export interface DescribeRequest {
   bundle: Bundle;
   ownerId: string;
+  /** Ends the process; the outcome is then `cancelled`. */
+  signal?: AbortSignal;
 }
 
 export type DescribeOutcome =

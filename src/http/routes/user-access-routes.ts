@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import type { ComponentBuilder } from '#components/build-component.ts';
 import { type App, callerOf, DataOf, IdParams } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import { changeUser } from '#identity/change-user.ts';
@@ -18,6 +19,7 @@ export interface UserAccessRouteOptions {
   logger: Logger;
   deployer: SourceDeployer;
   workflowDeployer: WorkflowDeployer;
+  builder: Pick<ComponentBuilder, 'endBuildsOf'>;
   /** Called when access has ended: streams check at once whether their readers may still read. */
   onAccessEnd: () => void;
 }
@@ -98,6 +100,7 @@ export function userAccessRoutes(app: App, options: UserAccessRouteOptions): voi
       const caller = callerOf(request);
       const user = await disableUser(store, caller, { userId: id, reason: request.body.reason }, clock);
       onAccessEnd();
+      options.builder.endBuildsOf(id);
       logger.info({ user: id, by: caller.userId }, 'user.disabled');
       const active = await activeDeploymentsOf(store.read, id);
       const failures = request.body.pause === true ? await pauseDeployments(options, id, active) : [];
