@@ -81,6 +81,8 @@ export class BuilderPool<P extends WarmProcess> {
   readonly #lines = new Map<string, Waiting[]>();
   /** Uses under way, by owner. */
   readonly #running = new Map<string, number>();
+  /** When an owner with a line was found held last. */
+  readonly #heldAtMs = new Map<string, number>();
   #busy = 0;
 
   constructor(options: PoolOptions<P>) {
@@ -91,12 +93,24 @@ export class BuilderPool<P extends WarmProcess> {
     return { running: this.#busy, waiting: this.#waitingCount };
   }
 
-  /** For how long the first one of the line has waited, apart from owners who are held; 0: none waits. */
+  /**
+   * For how long the one that waits for longest has waited for others; 0: none waits. A use of an owner who is held waits for the owner itself, and
+   * begins to count when the owner is held no longer.
+   */
   get oldestWaitMs(): number {
-    const { isHeld } = this.#options;
-    const lines = [...this.#lines].filter(([ownerId]) => isHeld?.(ownerId) !== true);
-    const sinceMs = Math.min(...lines.flatMap(([, line]) => line.map((one) => one.sinceMs)));
-    return Number.isFinite(sinceMs) ? performance.now() - sinceMs : 0;
+    const nowMs = performance.now();
+    const sinceMs = [...this.#lines].flatMap(([ownerId, line]) => {
+      if (this.#isHeld(ownerId)) return [];
+      return line.map((one) => Math.max(one.sinceMs, this.#heldAtMs.get(ownerId) ?? 0));
+    });
+    return sinceMs.length === 0 ? 0 : nowMs - Math.min(...sinceMs);
+  }
+
+  /** Asked at each turn, so the time at which an owner was held last is known well enough. */
+  #isHeld(ownerId: string): boolean {
+    const isHeld = this.#options.isHeld?.(ownerId) === true;
+    if (isHeld) this.#heldAtMs.set(ownerId, performance.now());
+    return isHeld;
   }
 
   /** Uses of an owner, under way or in line. */
@@ -220,13 +234,16 @@ export class BuilderPool<P extends WarmProcess> {
 
   #remove({ ownerId, ...waiting }: Waiting): void {
     const left = (this.#lines.get(ownerId) ?? []).filter(({ enter }) => enter !== waiting.enter);
-    if (left.length === 0) this.#lines.delete(ownerId);
-    else this.#lines.set(ownerId, left);
+    if (left.length > 0) this.#lines.set(ownerId, left);
+    else {
+      this.#lines.delete(ownerId);
+      this.#heldAtMs.delete(ownerId);
+    }
   }
 
   #mayBegin(ownerId: string): boolean {
-    const { concurrency, isHeld } = this.#options;
-    if (isHeld?.(ownerId) === true) return false;
+    const { concurrency } = this.#options;
+    if (this.#isHeld(ownerId)) return false;
     if (this.#busy < concurrency) return true;
     return this.#busy < concurrency + extraUsesMax && !this.#running.has(ownerId);
   }

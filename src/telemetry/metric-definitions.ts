@@ -57,7 +57,7 @@ export const metricDefinitions = {
   millrace_builds_waiting: { type: 'gauge', text: 'Components in line to be built', group: 'Work' },
   millrace_builds_oldest_wait_seconds: {
     type: 'gauge',
-    text: 'How long the component that is in line for longest has waited',
+    text: 'How long the component that is in line for longest has waited for builds of others; those that wait for the evaluations of their own owner do not count',
     group: 'Work',
   },
   millrace_delivery_attempts: {
