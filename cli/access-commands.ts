@@ -8,7 +8,7 @@ import type {
   SignedInSession,
   UserSummary,
 } from '#sdk';
-import { type Api, pathOf } from './api.ts';
+import { pathOf } from './api.ts';
 import {
   addLimit,
   type CommandOptions,
@@ -22,14 +22,13 @@ import {
 } from './command-kit.ts';
 import { deletionCommands } from './deletion-commands.ts';
 import { usageError } from './exit-codes.ts';
+import { userIdOf } from './find-user.ts';
 import { withOwnerNames } from './owner-names.ts';
 import type { Session } from './session.ts';
 import { column, idColumn, showDone, showList, timeColumn } from './show.ts';
 
 /** Keys or sessions of one user: the service takes no more, or shows no more at once. */
 const listedMax = 1000;
-/** Users with a text in their name or address that a name is looked for among. */
-const namesMax = 1000;
 const secondsPerDay = 86_400;
 const roles = ['viewer', 'member', 'admin'];
 
@@ -255,15 +254,4 @@ async function enable(session: Session, _options: CommandOptions, named = ''): P
   const id = await userIdOf(api, named);
   const user = await api.data<UserSummary>('POST', pathOf`/v1/users/${id}/enable`);
   showDone(session, `Enabled ${user.username}.`, user);
-}
-
-/** The id of a user who is given by id, user name or e-mail address. Text that names no user is left to the service. */
-async function userIdOf(api: Api, text: string): Promise<string> {
-  if (text.startsWith('u_')) return text;
-  const found = (await api.list('/v1/users', namesMax, { q: text })) as unknown as readonly UserSummary[];
-  const same = (one: string) => one.toLowerCase() === text.toLowerCase();
-  const [user, ...others] = found.filter(({ username, email }) => same(username) || same(email));
-  if (others.length > 0)
-    throw usageError(`several users are called ${text}`, 'Give the id (u_…) of one of them.');
-  return user?.id ?? text;
 }

@@ -10,6 +10,7 @@ import {
   limitOf,
 } from './command-kit.ts';
 import { CliError, usageError } from './exit-codes.ts';
+import { userIdOf } from './find-user.ts';
 import type { Session } from './session.ts';
 import { column, idColumn, showDone, showList, timeColumn } from './show.ts';
 
@@ -29,7 +30,7 @@ export function deletionCommands(program: Command, users: Command, sessionOption
   addYes(
     leaf(
       users,
-      'delete <id>',
+      'delete <user>',
       'delete a user and everything personal, for good; `me` deletes you',
       sessionOptions,
       deleteUser,
@@ -68,8 +69,9 @@ async function deleteWorkspace(session: Session, options: CommandOptions, id = '
   told(session, deletion, [deletion]);
 }
 
-async function deleteUser(session: Session, options: CommandOptions, id = ''): Promise<void> {
+async function deleteUser(session: Session, options: CommandOptions, named = ''): Promise<void> {
   const api = await session.api();
+  const id = named === 'me' ? named : await userIdOf(api, named);
   const username = await usernameOf(api, id);
   const what = `${username}, what is theirs, and workspaces in which they are the only person`;
   await confirm(session, options, what, username);

@@ -221,8 +221,11 @@ export class Homes {
   describe(): { processes: RunnerProcess[]; setApart: SetApartDeployment[] } {
     const processes: RunnerProcess[] = [];
     for (const home of this.#all) {
-      const { process, ownerId, trustDomain, isShared, startedAtMs, deploymentIds } = home;
+      const { process, ownerId, trustDomain, isShared, startedAtMs } = home;
       if (process === undefined) continue;
+      const deploymentIds = home.deploymentIds.toSorted(
+        (a, b) => process.callsInFlightOf(b) - process.callsInFlightOf(a),
+      );
       const { pid, callsInFlight: calls } = process;
       const memoryBytes = pid === undefined ? undefined : processMemory(pid)?.residentBytes;
       const state = this.#stateOf(home);

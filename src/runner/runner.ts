@@ -202,6 +202,7 @@ export interface RunnerProcess {
    * it accepts no further calls.
    */
   state: (typeof processStates)[number];
+  /** Those with the most calls in it first. */
   deploymentIds: string[];
   calls: number;
   /** Resident memory in bytes; undefined where the system does not report it. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { chromiumSkip } from '../support/chromium.ts';
-import { useDashboard } from '../support/dashboard-browser.ts';
+import { pasteCode, useDashboard } from '../support/dashboard-browser.ts';
 import { HttpReceiver } from '../support/http-receiver.ts';
 import { OAuthProvider } from '../support/oauth-provider.ts';
 import type { ServiceClient } from '../support/service-client.ts';
@@ -127,6 +127,33 @@ describe('accounts in the dashboard', { skip: chromiumSkip() }, () => {
     await service.api('DELETE', `/v1/accounts/${id}`);
     // The browser reports that there is no such app.
     dashboard.forgetComplaints();
+  });
+
+  test('a source says which account it is without, and which events of an app it waits for', async () => {
+    const code = `export default { name: 'Channel', version: '0.0.1', props: {
+      notes: { type: 'app', app: 'acme_notes' }, maybe: { type: 'app', app: 'acme_notes', optional: true },
+      events: { type: '$.interface.apphook', appProp: 'notes', eventNames: ['note.made', 'note.moved'] } },
+      async run(event) { this.$emit(event); } };`;
+    const page = await dashboard.signedIn('/sources/new');
+    await pasteCode(page, /^Code of the component/, code);
+    await page.getByRole('button', { name: 'Use this code' }).click();
+    await page.getByText('It runs with events of its app, which a program of yours receives').waitFor();
+    await page.getByRole('button', { name: 'Create source' }).click();
+    const missing = page.locator('.note', { hasText: 'is chosen for the prop notes' });
+    await missing.waitFor();
+    assert.equal(
+      await page.locator('.note', { hasText: 'is chosen for the prop' }).count(),
+      1,
+      'the optional one is none',
+    );
+    const events = page.getByRole('region', { name: 'App events' });
+    await events.getByText('note.made, note.moved').waitFor();
+    await events.getByText('"event_name":"note.made"').waitFor();
+    await dashboard.screenshot(page, 'source-app-events');
+    const id = /sources\/(dc_\w+)/.exec(page.url())?.[1];
+    await page.close();
+    await done('DELETE', `/v1/sources/${id}`);
+    dashboard.nothingWrong();
   });
 
   test('an account that was made elsewhere becomes unhealthy by itself, is found from home, and its page follows', async () => {

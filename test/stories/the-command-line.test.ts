@@ -985,7 +985,7 @@ describe('the command line', () => {
         /deletes goner\S*, what is theirs, and workspaces in which they are the only person, for good/,
       );
       assert.equal((await service.as(user).api('GET', '/v1/users/me')).status, 200);
-      const deleted = await run('users', 'delete', user.id, '--yes');
+      const deleted = await run('users', 'delete', user.username, '--yes');
       assert.equal(deleted.code, 0, deleted.stderr);
       assert.match(
         deleted.stderr,

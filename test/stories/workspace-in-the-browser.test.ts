@@ -502,7 +502,7 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     await dialog.getByText('a user with this email exists already').waitFor();
     await dialog.getByLabel('New address').fill('leo@moved.example');
     await dashboard.screenshot(page, 'instance-user-email');
-    await change.click();
+    await page.keyboard.press('Enter');
     await dialog.waitFor({ state: 'detached' });
     await row.getByText('leo@moved.example').waitFor();
     // The browser reports the refusal.
@@ -533,12 +533,12 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     await list(page, 'Users')
       .getByRole('button', { name: /service account.*disabled$/ })
       .waitFor();
-    // Admins of the instance cannot be disabled, so there is no button.
+    // Admins of the instance cannot disable themselves, so there is no button.
     await page.getByLabel('Search users').fill('admin@');
     await list(page, 'Users')
       .getByRole('button', { name: /^admin/ })
       .click();
-    await page.getByText('The admin of the instance cannot be disabled.').waitFor();
+    await page.getByText('This is you: another admin of the instance can disable or delete you.').waitFor();
     assert.equal(await page.getByRole('button', { name: 'Disable user' }).count(), 0);
 
     await page.getByRole('tab', { name: 'Audit log' }).click();
@@ -605,7 +605,7 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     await list(page, 'Users')
       .getByRole('button', { name: /^admin/ })
       .click();
-    await page.getByText('The admin of the instance cannot be disabled.').waitFor();
+    await page.getByText('This is you: another admin of the instance can disable or delete you.').waitFor();
     assert.equal(await page.getByRole('button', { name: 'Delete user' }).count(), 0);
 
     await theirs.goto(`${service.url}/workspace?tab=sign-in`);

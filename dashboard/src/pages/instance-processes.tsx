@@ -32,7 +32,11 @@ const states: Readonly<Record<Process['state'], { name: string; look: string; te
     look: 'warn',
     text: 'No call is in it, and code that its calls left behind uses the processor.',
   },
-  blocked: { name: 'Blocked', look: 'bad', text: 'Its code keeps it from answering.' },
+  blocked: {
+    name: 'Blocked',
+    look: 'bad',
+    text: 'Its code keeps it from answering: that of the first deployment, most likely.',
+  },
   leaving: { name: 'Leaving', look: 'warn', text: 'It takes no new calls and ends after those in it.' },
 };
 
@@ -157,7 +161,7 @@ function CpuUse({ of: { cpu_cores: cores, priority } }: { of: Process }) {
   return (
     <p className="hint">
       {formatNumber(cores)} {isOne ? 'core' : 'cores'}
-      {priority === 'low' && ', low priority: its owner keeps many busy'}
+      {priority === 'low' && ', low priority: its owner uses more than its share'}
     </p>
   );
 }

@@ -3,10 +3,12 @@ import { useComponent, useSource } from '~/api/queries.ts';
 import { useMayWrite } from '~/api/rights.ts';
 import { useTimers } from '~/api/source-queries.ts';
 import { Ago } from '~/parts/ago.tsx';
+import { AppEvents } from '~/parts/app-events.tsx';
 import { Command, CopyButton } from '~/parts/copy.tsx';
 import { HealthBadge, HealthNote } from '~/parts/health.tsx';
 import { LoadedPage } from '~/parts/loaded-page.tsx';
 import { MapLink } from '~/parts/map-link.tsx';
+import { MissingAccounts } from '~/parts/missing-accounts.tsx';
 import { PageFrame } from '~/parts/page.tsx';
 import { PageTabs } from '~/parts/page-tabs.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
@@ -59,6 +61,10 @@ function Details({ source }: { source: Source }) {
       }
     >
       <HealthNote kind="source" id={source.id} health={source.health} />
+      {component.data !== undefined && (
+        <MissingAccounts source={source} definitions={component.data.configurable_props} />
+      )}
+      <AppEvents source={source} />
       {endpoint !== undefined && (
         <section className="card endpoint" aria-label="Endpoint">
           <div>

@@ -22,8 +22,7 @@ export function UserDetail({ user }: { user: UserSummary }) {
   const workspaceName = user.workspace_id === null ? undefined : ownerName(user.workspace_id);
   const [disabled, setDisabled] = useState<DisabledUser>();
   const isDisabled = user.disabled_at !== null;
-  // The service refuses to disable its admins.
-  const mayDisable = !user.is_admin && user.id !== session.data?.user_id;
+  const isSelf = user.id === session.data?.user_id;
   return (
     <section className="card detail" aria-label={`User ${nameOf(user)}`}>
       <h2 className="break">
@@ -87,8 +86,8 @@ export function UserDetail({ user }: { user: UserSummary }) {
           </Link>
         )}
         {user.kind === 'person' && <ChangeEmail user={user} />}
-        {isDisabled ? <Enable user={user} /> : mayDisable && <Disable user={user} onDisabled={setDisabled} />}
-        {user.kind === 'person' && user.id !== session.data?.user_id && (
+        {isDisabled ? <Enable user={user} /> : !isSelf && <Disable user={user} onDisabled={setDisabled} />}
+        {user.kind === 'person' && !isSelf && (
           <DeleteOwner
             what="user"
             path={`/v1/users/${user.id}`}
@@ -99,7 +98,9 @@ export function UserDetail({ user }: { user: UserSummary }) {
           />
         )}
       </p>
-      {user.is_admin && <p className="muted below">The admin of the instance cannot be disabled.</p>}
+      {isSelf && (
+        <p className="muted below">This is you: another admin of the instance can disable or delete you.</p>
+      )}
     </section>
   );
 }
@@ -210,6 +211,7 @@ function ChangeEmail({ user }: { user: UserSummary }) {
     <ConfirmButton
       name="Change e-mail"
       look="button"
+      actionLook="button primary"
       isReady={email.trim() !== ''}
       title="Change the e-mail address?"
       action="Change e-mail"

@@ -41,6 +41,9 @@ export function AccountField({ ownerId, ...props }: FieldProps & { ownerId: stri
           </option>
         ))}
       </select>
+      {list.length > 0 && chosen === '' && definition.optional !== true && (
+        <p className="hint">Without an account, what the code does with this app fails.</p>
+      )}
       {accounts.error !== null && <Problem error={accounts.error} />}
       {accounts.isSuccess && list.length === 0 && (
         <p className="hint">

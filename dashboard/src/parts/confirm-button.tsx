@@ -18,6 +18,7 @@ export function ConfirmButton({
   disabled = false,
   title,
   action = name,
+  actionLook,
   otherwise,
   isReady,
   change,
@@ -32,6 +33,8 @@ export function ConfirmButton({
   title: string;
   /** On the button of the dialog. */
   action?: string;
+  /** Class of this button; absent: that of what cannot be undone. */
+  actionLook?: string;
   otherwise?: string;
   isReady?: boolean;
   change: Change;
@@ -59,6 +62,7 @@ export function ConfirmButton({
         }}
         title={title}
         action={action}
+        {...(actionLook === undefined ? {} : { look: actionLook })}
         otherwise={otherwise}
         isReady={isReady}
         busy={change.isPending}

@@ -48,6 +48,11 @@ function Question({
       className="dialog"
       aria-labelledby={`${id}title`}
       aria-describedby={`${id}body`}
+      onKeyDown={(event) => {
+        const { key, target } = event;
+        const isText = target instanceof HTMLInputElement && ['text', 'email'].includes(target.type);
+        if (key === 'Enter' && isText && isReady && !busy) onConfirm();
+      }}
       onCancel={(event) => {
         // What is chosen of a file cancels too, and bubbles.
         if (event.target !== event.currentTarget) return;

@@ -33,6 +33,15 @@ export function PropForm({
           It gets an address of its own, to which requests are sent. You see it when it is created.
         </p>
       )}
+      {definitions.some(({ type }) => type === '$.interface.apphook') && (
+        <p className="note">
+          It runs with events of its app, which a program of yours receives and pushes here:{' '}
+          <a href="/docs/how-it-works/apphooks" target="_blank" rel="noreferrer">
+            how to forward them
+          </a>
+          .
+        </p>
+      )}
       {shown.map((definition) => (
         <Field
           key={definition.name}

@@ -2521,7 +2521,7 @@ export interface Processes {
     state: 'idle' | 'busy' | 'background' | 'blocked' | 'leaving';
     /** Sources and workflow deployments that have code in it (integer) */
     deployment_count: number;
-    /** The first 100 of them */
+    /** The first 100 of them, those with the most calls under way first */
     deployment_ids: string[];
     /** In it at the moment (integer) */
     calls: number;

@@ -179,7 +179,9 @@ const ProcessesShape = Type.Object({
       deployment_count: Type.Integer({
         description: 'Sources and workflow deployments that have code in it',
       }),
-      deployment_ids: Type.Array(Type.String(), { description: `The first ${idsShownMax} of them` }),
+      deployment_ids: Type.Array(Type.String(), {
+        description: `The first ${idsShownMax} of them, those with the most calls under way first`,
+      }),
       calls: Type.Integer({ description: 'In it at the moment' }),
       memory_bytes: Type.Union([Type.Integer(), Type.Null()], {
         description: 'Resident; null: the system does not say',
