@@ -8,7 +8,7 @@ import { readWorkflowRecord } from './read-project-export.ts';
 type Loose = Record<string, unknown>;
 
 /** Fields of workflows that describe their state and are not part of the definition. */
-const statusFields = ['health', 'warnings', 'deployment_id', 'owner_id', 'project_id'];
+const statusFields = ['health', 'runs', 'warnings', 'deployment_id', 'owner_id', 'project_id'];
 /** Redundant fields of steps. */
 const repeatedFields = [
   ...['text_raw', 'codeRaw', 'codeConfigJson', 'flat_params_visibility_json', 'appConnections', 'type'],

@@ -177,4 +177,26 @@ describe('health in the dashboard', { skip: chromiumSkip() }, () => {
     await service.api('DELETE', `/v1/sources/${quiet.id}`);
     dashboard.nothingWrong();
   });
+
+  test('the page of a source says while a run of it is under way, and since when', async () => {
+    await using receiver = await HttpReceiver.start();
+    const { promise, resolve: letGo } = Promise.withResolvers<{ body: string }>();
+    receiver.answerOnce(() => promise);
+    const slow = `export default { name: 'Slow', props: { http: '$.interface.http' },
+      async run(event) { await fetch('${receiver.url}'); this.$emit({ done: true }); } };`;
+    const source = await service.createSource({ component_code: slow, name: 'slow' });
+    await fetch(source.configured_props.http.endpoint_url, { method: 'POST', body: '{}' });
+    await receiver.waitForRequest();
+    const page = await dashboard.signedIn(`/sources/${source.id}`);
+    await page.getByText('A run is under way. It began').waitFor();
+    const { runs } = (await service.api('GET', `/v1/sources/${source.id}`)).body.data;
+    assert.deepEqual([runs.under_way, runs.queued], [1, 0]);
+    assert.ok(Math.abs(Date.now() / 1000 - runs.since) < 300, String(runs.since));
+    await dashboard.screenshot(page, 'source-run-under-way');
+    letGo({ body: '' });
+    await page.getByText('A run is under way.').waitFor({ state: 'detached' });
+    const after = (await service.api('GET', `/v1/sources/${source.id}`)).body.data.runs;
+    assert.deepEqual(after, { under_way: 0, queued: 0, since: null });
+    dashboard.nothingWrong();
+  });
 });

@@ -79,7 +79,7 @@ export function useSource(id: string) {
   return useQuery({
     queryKey: ['source', id],
     queryFn: async ({ signal }) => (await api<Data<Source>>('GET', `/v1/sources/${id}`, { signal })).data,
-    refetchInterval: 10_000,
+    refetchInterval: ({ state }) => ((state.data?.runs?.under_way ?? 0) > 0 ? 2_000 : 5_000),
   });
 }
 

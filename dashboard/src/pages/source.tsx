@@ -12,6 +12,7 @@ import { MissingAccounts } from '~/parts/missing-accounts.tsx';
 import { PageFrame } from '~/parts/page.tsx';
 import { PageTabs } from '~/parts/page-tabs.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
+import { RunsNow } from '~/parts/runs-now.tsx';
 import { SourceCode } from './source-code.tsx';
 import { SourceEvents } from './source-events.tsx';
 import { SourceLogs } from './source-logs.tsx';
@@ -60,6 +61,7 @@ function Details({ source }: { source: Source }) {
         </p>
       }
     >
+      <RunsNow source={source} />
       <HealthNote kind="source" id={source.id} health={source.health} />
       {component.data !== undefined && (
         <MissingAccounts source={source} definitions={component.data.configurable_props} />

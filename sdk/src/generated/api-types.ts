@@ -201,6 +201,15 @@ export interface Source {
   updated_at: number;
   name: string;
   name_slug: string;
+  /** Addition: its runs now; only where one source is read */
+  runs?: {
+    /** They run, or wait for their turn on the node that has them (integer) */
+    under_way: number;
+    /** At most 1000 are counted (integer) */
+    queued: number;
+    /** Epoch seconds at which a node took the oldest of those under way; null: none is (integer) */
+    since: number | null;
+  };
 }
 
 /**

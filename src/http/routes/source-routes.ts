@@ -16,7 +16,9 @@ import {
 import { selectFields } from '#http/select-fields.ts';
 import { sendRows } from '#http/send-rows.ts';
 import { ownersOf, readable, requireWorkspace, writable } from '#identity/permissions.ts';
+import { workOfLane } from '#jobs/lane-work-store.ts';
 import type { Clock } from '#lib/clock.ts';
+import { epochSeconds } from '#lib/clock.ts';
 import type { SourceChange, SourceDeployer } from '#sources/deploy-source.ts';
 import type { Deployment } from '#sources/deployment.ts';
 import { loadSourceDefinitions } from '#sources/deployment.ts';
@@ -202,7 +204,10 @@ export function sourceRoutes(app: App, options: SourceRouteOptions): void {
         id,
       });
       const definitions = await loadSourceDefinitions(store.read, [source]);
-      return { data: selectFields(request, await view(source, definitions.get(id) ?? [])) };
+      const shape = await view(source, definitions.get(id) ?? []);
+      const { underWay, queued, sinceMs } = await workOfLane(store.read, id);
+      const since = sinceMs === undefined ? null : epochSeconds(sinceMs);
+      return { data: selectFields(request, { ...shape, runs: { under_way: underWay, queued, since } }) };
     },
   );
 

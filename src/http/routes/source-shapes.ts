@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import { laneJobsCounted } from '#jobs/lane-work-store.ts';
 import { FlowControl } from './flow-shapes.ts';
 import { Health } from './health-shapes.ts';
 
@@ -23,6 +24,20 @@ export const Source = Type.Object(
     updated_at: Type.Integer({ description: 'Epoch seconds' }),
     name: Type.String(),
     name_slug: Type.String(),
+    runs: Type.Optional(
+      Type.Object(
+        {
+          under_way: Type.Integer({
+            description: 'They run, or wait for their turn on the node that has them',
+          }),
+          queued: Type.Integer({ description: `At most ${laneJobsCounted} are counted` }),
+          since: Type.Union([Type.Integer(), Type.Null()], {
+            description: 'Epoch seconds at which a node took the oldest of those under way; null: none is',
+          }),
+        },
+        { description: 'Addition: its runs now; only where one source is read' },
+      ),
+    ),
   },
   { additionalProperties: true },
 );
