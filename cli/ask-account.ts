@@ -21,7 +21,7 @@ export async function askForAccount(
   const none = Symbol('none');
   const chosen = await session.questions.one<unknown>(titleOf(definition), [
     ...found.map((account) => ({ label: labelOf(account), value: { authProvisionId: account.id } })),
-    { label: `(connect another account of ${slug})`, value: other },
+    { label: `(connect ${found.length === 0 ? 'an' : 'another'} account of ${slug})`, value: other },
     ...(definition.optional === true ? [{ label: '(none)', value: none }] : []),
   ]);
   if (chosen === none) return undefined;

@@ -138,6 +138,7 @@ async function workflowLogs(
   { limit, isFollowed }: { limit: number; isFollowed: boolean },
 ): Promise<void> {
   const collected: RunLine[] = [];
+  let printed = 0;
   const seen = new Set<string>();
   let wanted = limit;
   for (let round = 0; round === 0 || (isFollowed && !session.interrupted.aborted); round += 1) {
@@ -153,6 +154,7 @@ async function workflowLogs(
     for (const run of ended) seen.add(run.id);
     for (const run of ended.slice(0, round === 0 ? wanted : runsAtOnce).reverse()) {
       for (const line of linesOfRun(await api.data<RunDetail>('GET', pathOf`/v1/runs/${run.id}`))) {
+        printed += 1;
         if (!session.isJson) printRunLine(session, line);
         else if (isFollowed) session.terminal.printJson(line, 0);
         else collected.push(line);
@@ -165,9 +167,13 @@ async function workflowLogs(
     }
   }
   if (session.isJson && !isFollowed) session.terminal.printJson(collected);
+  else if (printed === 0 && !isFollowed)
+    session.terminal.note(
+      'Nothing was printed by runs that have ended. `millrace runs list` shows the runs.',
+    );
 }
 
-/** What a step printed, or its error. */
+/** What a step printed, its error, or that of a send. */
 interface RunLine {
   run_id: string;
   namespace: string;
@@ -176,13 +182,36 @@ interface RunLine {
   message: string;
 }
 
-function linesOfRun({ id, steps }: RunDetail): RunLine[] {
-  return steps.flatMap(({ namespace, logs, error, ended_at }) => [
+function linesOfRun({ id, steps, sends }: RunDetail): RunLine[] {
+  const ofSteps = steps.flatMap(({ namespace, logs, error, ended_at }) => [
     ...logs.map((line) => ({ run_id: id, namespace, ...line })),
     ...(error === null
       ? []
       : [{ run_id: id, namespace, ts: Date.parse(ended_at), level: 'error', message: error.stack }]),
   ]);
+  // They are made after the end of the run, which may have succeeded.
+  const failedSends = sends.flatMap(({ kind, state, result, ended_at }) =>
+    state !== 'failed'
+      ? []
+      : [
+          {
+            run_id: id,
+            namespace: `$.send.${kind}`,
+            ts: timeOf(ended_at),
+            level: 'error',
+            message: reasonOf(result),
+          },
+        ],
+  );
+  return [...ofSteps, ...failedSends];
+}
+
+function timeOf(text: string | null): number {
+  return text === null ? Date.now() : Date.parse(text);
+}
+
+function reasonOf(result: unknown): string {
+  return isObject(result) && typeof result.error === 'string' ? result.error : JSON.stringify(result);
 }
 
 function printRunLine(session: Session, { run_id, namespace, ts, level, message }: RunLine): void {

@@ -1,6 +1,7 @@
 import type { FastifySchemaCompiler } from 'fastify';
 import type { TSchema } from 'typebox';
 import { Compile, type Validator } from 'typebox/compile';
+import { expectationOf } from '#identity/identity-rules.ts';
 import { CallerError } from '#lib/errors.ts';
 import { commonParameters } from './route-support.ts';
 
@@ -136,9 +137,13 @@ function asCallerError(failures: readonly CheckFailure[], httpPart: string): Cal
     return new CallerError('unknown_parameter', `${parameter}: there is no such field`, { parameter });
   }
   const description = (failure?.params as { allowedValues?: readonly unknown[] } | undefined)?.allowedValues;
+  const { pattern } = (failure?.params ?? {}) as { pattern?: unknown };
+  const inWords = typeof pattern === 'string' ? expectationOf(pattern) : undefined;
   const expectation =
     description === undefined
-      ? failure?.message
+      ? inWords === undefined
+        ? failure?.message
+        : `expected ${inWords}`
       : `must be one of ${description.filter((value) => value !== '').join(', ')}`;
   return new CallerError('invalid_parameter', `${parameter}: ${expectation ?? 'is not valid'}`, {
     parameter,

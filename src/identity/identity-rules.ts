@@ -14,6 +14,19 @@ interface Rule {
   pattern?: string;
 }
 
+/** What texts of a pattern are, in words. */
+const expected: Readonly<Record<string, string>> = {
+  [identityRules.username.pattern]:
+    'letters, digits, dots, hyphens and underscores, beginning with a letter or digit',
+  [identityRules.email.pattern]: 'an e-mail address, such as ada@example.com',
+  [identityRules.orgname.pattern]: 'lower-case letters and digits, with single hyphens between them',
+};
+
+/** The expectation of a pattern in words; undefined: it is none of these rules. */
+export function expectationOf(pattern: string): string | undefined {
+  return Object.hasOwn(expected, pattern) ? expected[pattern] : undefined;
+}
+
 /** What is wrong with the text under this rule, or undefined when nothing is. */
 export function brokenRule(rule: Rule, text: string): string | undefined {
   const least = rule.minLength ?? 0;
@@ -21,7 +34,7 @@ export function brokenRule(rule: Rule, text: string): string | undefined {
     return `must have from ${least} to ${rule.maxLength} characters`;
   }
   if (rule.pattern !== undefined && !new RegExp(rule.pattern, 'u').test(text)) {
-    return `must match ${rule.pattern}`;
+    return `expected ${expectationOf(rule.pattern) ?? rule.pattern}`;
   }
   return undefined;
 }

@@ -15,7 +15,7 @@ export interface Maker {
 
 /**
  * Called in transactions that make what runs by itself, after work that may take minutes: a user who was disabled or removed from the workspace
- * meanwhile makes nothing. Throws CallerError `not_found` for an owner that was deleted and for a workspace that the user has left, and `forbidden`.
+ * meanwhile makes nothing. Throws CallerError `not_found` for an owner that was deleted, and `forbidden`.
  */
 export async function refuseLostAccess(
   tx: Tx,
@@ -32,12 +32,7 @@ export async function refuseLostAccess(
   if (user !== undefined && user.disabled_at_ms !== null) throw lost('this user was disabled');
   if (ownerId === userId) return;
   const role = (await keepMember(tx, store, ownerId, userId))?.role;
-  if (role === undefined)
-    throw new CallerError(
-      'not_found',
-      `no workspace ${JSON.stringify(ownerId)}: you left it while the request was under way; nothing was changed`,
-      { id: ownerId },
-    );
+  if (role === undefined) throw lost('you left this workspace');
   if (role === 'viewer') throw lost('you became a viewer of this workspace');
 }
 

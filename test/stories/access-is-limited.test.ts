@@ -340,7 +340,11 @@ forEachSharedService((fixture) => {
     const taken = await change(other.id, email);
     assert.deepEqual([taken.status, taken.body.code], [409, 'conflict']);
     assert.match(taken.body.error, /a user with this email exists already/);
-    assert.equal((await change(user.id, 'no address')).status, 400);
+    const wrong = await change(user.id, 'no address');
+    assert.deepEqual(
+      [wrong.status, wrong.body.error],
+      [400, 'email: expected an e-mail address, such as ada@example.com'],
+    );
     assert.equal((await change('u_unknown', 'a@example.com')).status, 404);
     assert.equal((await change(user.id, 'a@example.com', service.as(user))).status, 403);
     const workspace: string = (await made(service.admin, '/v1/workspaces', { name: 'With a robot' })).id;
@@ -386,8 +390,8 @@ forEachSharedService((fixture) => {
     assert.equal((await service.admin.api('DELETE', removal)).status, 204);
     letGo();
     const left = await ofMember;
-    assert.deepEqual([left.status, left.body.code], [404, 'not_found'], JSON.stringify(left.body));
-    assert.match(left.body.error, /you left it while the request was under way; nothing was changed/);
+    assert.deepEqual([left.status, left.body.code], [403, 'forbidden'], JSON.stringify(left.body));
+    assert.match(left.body.error, /you left this workspace while the request was under way; nothing was/);
     assert.equal(await sourcesOf(`/v1/orgs/${workspace}/sources`, service.admin), 0);
 
     // What is evaluated ends at once, and what runs a hook makes nothing.

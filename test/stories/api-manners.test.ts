@@ -147,12 +147,12 @@ forEachSharedService((fixture) => {
   test('a known path with another method is 405 with Allow; an unknown path is 404', async () => {
     const { service } = fixture;
     for (const [method, path, allow] of [
-      ['PUT', '/v1/users/me', 'DELETE, GET, HEAD'],
+      ['PATCH', '/v1/users/me', 'DELETE, GET, HEAD, PUT'],
       ['GET', '/v1/sources', 'POST'],
       ['PATCH', `/v1/sources/${source.id}/`, 'DELETE, GET, HEAD, PUT'],
       ['POST', `/v1/sources/${source.id}/event_summaries?limit=3`, 'GET, HEAD'],
       ['PUT', '/v1/components/registry/some-key', 'GET, HEAD'],
-      ['OPTIONS', '/v1/users/me', 'DELETE, GET, HEAD'],
+      ['OPTIONS', '/v1/users/me', 'DELETE, GET, HEAD, PUT'],
       ['PURGE', '/healthz', 'GET, HEAD'],
     ] as const) {
       const answer = await rawAnswer(service, { method, path });

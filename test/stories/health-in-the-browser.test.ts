@@ -199,4 +199,24 @@ describe('health in the dashboard', { skip: chromiumSkip() }, () => {
     assert.deepEqual(after, { under_way: 0, queued: 0, since: null });
     dashboard.nothingWrong();
   });
+
+  test('a send that failed after its run succeeded is on the page of the run with its reason, and the workflow leads there', async () => {
+    const { id, triggers } = await service.createWorkflow({
+      triggers: [{ type: 'http' }],
+      steps: [
+        { namespace: 'mail', component: 'email-send-email-to-self', props: { subject: 's', text: 'x' } },
+      ],
+    });
+    await fetch(triggers[0].endpoint_url);
+    await waitFor(async () => (await service.runs(id))[0]?.failed_sends === 1);
+    const page = await dashboard.signedIn(`/workflows/${id}`);
+    await page.getByText('the run succeeded, and says which send failed').waitFor();
+    const [run] = await service.runs(id);
+    await page.goto(`${service.url}/runs/${run?.id}`);
+    await page.locator('.state.bad', { hasText: '1 send failed' }).waitFor();
+    const sent = page.getByRole('region', { name: 'What it sent' });
+    await sent.locator('p.hint', { hasText: 'no mail server is set' }).waitFor();
+    await dashboard.screenshot(page, 'run-send-failed');
+    dashboard.nothingWrong();
+  });
 });

@@ -54,6 +54,7 @@ forEachSharedService((fixture) => {
     await fetch(triggers[0].endpoint_url);
     await waitFor(async () => (await fixture.service.runs(id))[0]?.failed_sends === 1);
     assert.match(await ok('runs', 'list', id), /succeeded, 1 send failed +HTTP /);
+    assert.match(await ok('logs', id), /\$\.send\.email error +no mail server is set/);
     assert.match(await ok('workflows', 'describe', id), /failing: .*email: no mail server is set/);
     assert.match(await ok('workflows', 'list'), /failing .* succeeded .*email: no mail server is set/);
     const ended = await run(

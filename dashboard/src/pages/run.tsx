@@ -60,6 +60,11 @@ function Details({ run }: { run: RunDetail }) {
         <>
           <p className="muted facts">
             <RunState state={run.state} />
+            {run.failed_sends > 0 && (
+              <span className="state bad">
+                {run.failed_sends === 1 ? '1 send failed' : `${run.failed_sends} sends failed`}
+              </span>
+            )}
             <span>
               <time dateTime={run.created_at}>{formatClock(Date.parse(run.created_at))}</time>,{' '}
               <Ago ms={Date.parse(run.created_at)} />
@@ -210,11 +215,17 @@ function Sends({ sends }: { sends: readonly RunSend[] }) {
               <JsonView value={send.payload} label="What was sent" />
               {send.result !== null && <JsonView value={send.result} label="Result" />}
             </Folded>
+            {send.state === 'failed' && <p className="hint">{reasonOf(send.result)}</p>}
           </li>
         ))}
       </ol>
     </section>
   );
+}
+
+function reasonOf(result: unknown): string {
+  const error = typeof result === 'object' && result !== null && 'error' in result ? result.error : result;
+  return oneLine(error, 500);
 }
 
 function Folded({ summary, children }: { summary: ReactNode; children: ReactNode }) {

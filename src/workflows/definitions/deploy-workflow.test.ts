@@ -266,7 +266,7 @@ forEachStore((fixture) => {
       await fixture.store.transaction((tx) => tx.deleteFrom('members').execute());
       return finished;
     };
-    await assert.rejects(deployer.create(creation, ofTeam), { code: 'not_found' });
+    await assert.rejects(deployer.create(creation, ofTeam), { code: 'forbidden' });
     const left = await fixture.store.read.selectFrom('workflows').select('id').execute();
     assert.equal(left.length, 1);
   });
