@@ -10,6 +10,7 @@ import type { HostCall, HostCallAnswer, Runner, UserCall } from '#runner/runner.
 import type { Store } from '#storage/store.ts';
 import type { Deployment } from './deployment.ts';
 import { endOfInvocation, type InvocationLimits, isProcessCrash } from './invocation-end.ts';
+import { ReplaceableRuns } from './replaceable-runs.ts';
 import { both, type ReplyWaiter } from './reply-waiter.ts';
 import { RunEnds, type RunEndsOptions } from './run-ends.ts';
 import { replacedNotice } from './source-flow-target.ts';
@@ -42,8 +43,7 @@ export class SourceRuns implements JobHandler {
   readonly #kept: ReplyKeeper;
   readonly #onFlowEnded: (sourceId: string) => void;
   readonly #waiters = new Map<string, ReplyWaiter>();
-  /** Runs under flow control, which a later event may replace. */
-  readonly #replaceable = new Map<string, AbortController>();
+  readonly #replaceable = new ReplaceableRuns();
 
   constructor(
     options: RunEndsOptions & {
@@ -94,18 +94,17 @@ export class SourceRuns implements JobHandler {
 
   /** Stops the code of a run whose job was removed. What it has caused is not stored. */
   replaced(jobId: string): void {
-    this.#replaceable.get(jobId)?.abort();
+    this.#replaceable.replace(jobId);
   }
 
   async run(job: LeasedJob, signal: AbortSignal): Promise<void> {
     const payload = job.payload as JobPayloads['run_source'];
     if (payload.flow === undefined) return this.#run(job, signal);
-    const replaced = new AbortController();
-    this.#replaceable.set(job.id, replaced);
+    const replaced = this.#replaceable.begin(job.id);
     try {
-      await this.#run(job, AbortSignal.any([signal, replaced.signal]));
+      await this.#run(job, AbortSignal.any([signal, replaced]));
     } finally {
-      this.#replaceable.delete(job.id);
+      this.#replaceable.end(job.id);
       this.#onFlowEnded(payload.source_id);
     }
   }
