@@ -10,7 +10,7 @@ import { JsonView } from '~/parts/json-view.tsx';
 import { Loading, PageFrame } from '~/parts/page.tsx';
 import { oneLine, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
-import { RunState, tookMs, triggerName } from '~/parts/run-state.tsx';
+import { FailedSends, RunState, tookMs, triggerName } from '~/parts/run-state.tsx';
 import { StackView } from '~/parts/stack-view.tsx';
 import { codeOf } from '~/parts/step-parts.tsx';
 import { RunActions } from './run-actions.tsx';
@@ -60,11 +60,7 @@ function Details({ run }: { run: RunDetail }) {
         <>
           <p className="muted facts">
             <RunState state={run.state} />
-            {run.failed_sends > 0 && (
-              <span className="state bad">
-                {run.failed_sends === 1 ? '1 send failed' : `${run.failed_sends} sends failed`}
-              </span>
-            )}
+            <FailedSends count={run.failed_sends} />
             <span>
               <time dateTime={run.created_at}>{formatClock(Date.parse(run.created_at))}</time>,{' '}
               <Ago ms={Date.parse(run.created_at)} />

@@ -7,7 +7,7 @@ import { formatClock, formatDuration, formatNumber } from '~/parts/format.ts';
 import { Empty, Loading } from '~/parts/page.tsx';
 import { oneLine } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
-import { RunState, runStates, stateName, tookMs, triggerName } from '~/parts/run-state.tsx';
+import { FailedSends, RunState, runStates, stateName, tookMs, triggerName } from '~/parts/run-state.tsx';
 import { VirtualList } from '~/parts/virtual-list.tsx';
 import { BulkRunActions } from './bulk-run-actions.tsx';
 
@@ -103,11 +103,7 @@ function RunRow({ run, now, longestMs }: { run: Run; now: number; longestMs: num
             by {triggerName(run.source_type)}
             {run.replay_of !== null && ', again'}
           </span>
-          {run.failed_sends > 0 && (
-            <span className="state bad">
-              {run.failed_sends === 1 ? '1 send failed' : `${run.failed_sends} sends failed`}
-            </span>
-          )}
+          <FailedSends count={run.failed_sends} />
         </span>
         <bdi className="cut muted">{whatOf(run)}</bdi>
       </span>

@@ -5,7 +5,8 @@ import { shortened, visible } from './plain-text.ts';
 /** What a prop for events of an app has as its value. */
 interface AppEventsValue {
   app: string;
-  event_names: string[] | null;
+  /** Without a name it gets no event; `*` is any text. */
+  event_names: string[];
 }
 
 const namesShown = 5;
@@ -14,8 +15,9 @@ const namesShown = 5;
 export function AppEvents({ source }: { source: Source }) {
   const [value] = Object.values(source.configured_props).filter(isAppEvents);
   if (value === undefined) return null;
-  const names = value.event_names ?? [];
-  const eventName = names[0] ?? 'message';
+  const names = value.event_names;
+  // What is shown is a request that reaches the source.
+  const eventName = names[0]?.replaceAll('*', 'any');
   const body = JSON.stringify({
     app: value.app,
     event_name: eventName,
@@ -28,8 +30,12 @@ export function AppEvents({ source }: { source: Source }) {
         <h2>App events</h2>
         <p className="muted">
           It waits for{' '}
-          {names.length === 0 ? (
-            'all events'
+          {names.length === 0 || names.includes('*') ? (
+            names.length === 0 ? (
+              'no events'
+            ) : (
+              'all events'
+            )
           ) : (
             <code className="break">{visible(shortened(names.slice(0, namesShown).join(', '), 300))}</code>
           )}
@@ -39,9 +45,11 @@ export function AppEvents({ source }: { source: Source }) {
           <a href="/docs/how-it-works/apphooks">How to forward the events of an app</a>
         </p>
       </div>
-      <Command
-        text={`curl -X POST ${window.location.origin}/v1/apphooks -H "Authorization: Bearer $MILLRACE_API_KEY" -H 'content-type: application/json' -d '${body.replaceAll("'", "'\\''")}'`}
-      />
+      {eventName !== undefined && (
+        <Command
+          text={`curl -X POST ${window.location.origin}/v1/apphooks -H "Authorization: Bearer $MILLRACE_API_KEY" -H 'content-type: application/json' -d '${body.replaceAll("'", "'\\''")}'`}
+        />
+      )}
     </section>
   );
 }
@@ -49,5 +57,5 @@ export function AppEvents({ source }: { source: Source }) {
 function isAppEvents(value: unknown): value is AppEventsValue {
   if (typeof value !== 'object' || value === null || !('event_names' in value) || !('app' in value))
     return false;
-  return typeof value.app === 'string' && (value.event_names === null || Array.isArray(value.event_names));
+  return typeof value.app === 'string' && Array.isArray(value.event_names);
 }

@@ -50,3 +50,9 @@ const triggers: Readonly<Record<Run['source_type'], string>> = {
 export function triggerName(sourceType: Run['source_type']): string {
   return triggers[sourceType] ?? sourceType;
 }
+
+/** How many sends of a run failed, which may have succeeded; nothing when none did. */
+export function FailedSends({ count }: { count: number }) {
+  if (count === 0) return null;
+  return <span className="state bad">{count === 1 ? '1 send failed' : `${count} sends failed`}</span>;
+}

@@ -248,6 +248,23 @@ forEachStore((fixture) => {
     );
   });
 
+  test('a workflow or source is neither made nor changed for a workspace that its maker has left when it is written', async () => {
+    using parts = new DeployerFixture(fixture.store);
+    await makeMembers(fixture.store, 'o_1', { u_1: 'member' });
+    const component = await parts.component();
+    const { deployer } = tools(parts);
+    const ofTeam = { ...me, ownerId: 'o_1' };
+    const { id } = await deployer.create({ steps: stepOf(component) }, ofTeam);
+    await fixture.store.transaction((tx) => tx.deleteFrom('members').execute());
+    await assert.rejects(deployer.create({ steps: stepOf(component) }, ofTeam), { code: 'forbidden' });
+    await assert.rejects(deployer.deploy(id, { steps: stepOf(component) }, ofTeam), { code: 'forbidden' });
+    // An inactive source has no hooks, before whose end the right would be checked again.
+    const inactive = parts.deployer.create({ component_id: component.id, active: false }, ofTeam);
+    await assert.rejects(inactive, { code: 'forbidden' });
+    const left = await fixture.store.read.selectFrom('deployments').select('id').execute();
+    assert.equal(left.length, 1);
+  });
+
   test('a workflow of a workspace that its maker leaves meanwhile does not begin to listen to a source of theirs', async () => {
     using parts = new DeployerFixture(fixture.store);
     await makeMembers(fixture.store, 'o_1', { u_1: 'member' });
