@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import { type FastifyError, type FastifyInstance, type FastifyRequest, fastify } from 'fastify';
 import { Histogram, type Registry } from 'prom-client';
@@ -12,6 +13,7 @@ import { metricDefinitions } from '#telemetry/metric-definitions.ts';
 import { noTracer, type Tracer } from '#telemetry/tracer.ts';
 import { beginAudit, completeAudit } from './audit-requests.ts';
 import { authenticateEverything } from './authenticate.ts';
+import { BodyTurns, largeBodyBytes } from './body-turns.ts';
 import { addCommonParameters } from './common-parameters.ts';
 import { type ConnectionLimitOptions, limitConnections } from './connection-limits.ts';
 import { drainBody } from './drain-body.ts';
@@ -161,9 +163,11 @@ function readJsonBodies(api: App): void {
   api.removeAllContentTypeParsers();
   // Refuses `__proto__`, which only attacks use.
   const parse = api.getDefaultJsonParser('error', 'error');
+  const turns = new BodyTurns();
   api.addContentTypeParser('application/json', { parseAs: 'string' }, (request, body, done) => {
     const json = body as string;
     if (json === '') return done(null, undefined);
+    if (largeBodyBytes(request) === 0) turns.count(sender(request), json.length);
     if (isDeeperThan(json, bodyDepthMax))
       return done(
         new CallerError('invalid_json', `the body is nested more than ${bodyDepthMax} levels deep`),
@@ -184,11 +188,19 @@ function readJsonBodies(api: App): void {
       `content-encoding: found ${JSON.stringify(encoding.slice(0, 100))}, expected none: send the JSON as it is`,
     );
   });
+  api.addHook('preParsing', async (request) => {
+    const bytes = largeBodyBytes(request);
+    if (bytes === undefined) return;
+    const waitMs = turns.take(sender(request), bytes);
+    if (waitMs > 0) await delay(waitMs);
+  });
   // No body at all is an empty one: then a missing parameter is named, instead of the body.
   api.addHook('preValidation', async (request) => {
     if (request.body === undefined && request.routeOptions.schema?.body !== undefined) request.body = {};
   });
 }
+
+const sender = ({ caller, ip }: FastifyRequest): string => caller?.userId ?? ip;
 
 const securityHeaders = {
   'x-content-type-options': 'nosniff',

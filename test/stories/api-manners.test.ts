@@ -376,6 +376,23 @@ forEachSharedService((fixture) => {
     assertError(await service.api('POST', '/v1/accounts', { app: 'x', credentials }), 400, 'invalid_json');
   });
 
+  for (const isChunked of [false, true])
+    test(`large bodies of one user are read in turns, two megabytes at once and then ten in a second${isChunked ? ', also those that do not say their size' : ''}`, async () => {
+      const { key } = await fixture.service.createUser('wordy');
+      const text = JSON.stringify({ name: 'x', unknown: 'x'.repeat(512 * 1024) });
+      const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
+      const send = async () => {
+        const body = isChunked ? new Blob([text]).stream() : text;
+        const request = { method: 'POST', headers, body, duplex: 'half' } as RequestInit;
+        assert.equal((await fetch(`${fixture.service.url}/v1/workspaces`, request)).status, 400);
+      };
+      const startedAt = performance.now();
+      await Promise.all(Array.from({ length: 16 }, send));
+      // Those of unknown size are counted when they were read, so the next one waits for them.
+      await send();
+      assert.ok(performance.now() - startedAt > 600, 'eight megabytes');
+    });
+
   test('lists: 10 unless limit says otherwise, above 100 is 100, and nothing but whole numbers from 1', async () => {
     const { service } = fixture;
     const path = `/v1/orgs/${workspace}/sources`;
