@@ -35,7 +35,7 @@ function listOpen(): string[] {
 
 function isInherited(descriptor: number): boolean {
   try {
-    const text = readFileSync(`/proc/self/fdinfo/${descriptor}`, 'latin1');
+    const text = readFileSync(`/proc/self/fdinfo/${descriptor}`, 'utf8');
     const [, flags] = /^flags:\s+(\d+)/m.exec(text) ?? [];
     return flags !== undefined && (Number.parseInt(flags, 8) & closeOnExec) === 0;
   } catch {

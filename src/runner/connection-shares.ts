@@ -54,7 +54,7 @@ export class ConnectionShares {
 /** The number of descriptors that this process may have, as the system says. */
 export function descriptorsMax(): number {
   try {
-    const [, soft] = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'latin1')) ?? [];
+    const [, soft] = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
     return soft === undefined ? descriptorsAssumed : Number(soft);
   } catch {
     return descriptorsAssumed;

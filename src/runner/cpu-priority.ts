@@ -55,7 +55,7 @@ export function setNiceness(thread: number, niceness: number): boolean {
 
 function areSessionsGroups(): boolean {
   try {
-    return readFileSync('/proc/sys/kernel/sched_autogroup_enabled', 'latin1').trim() === '1';
+    return readFileSync('/proc/sys/kernel/sched_autogroup_enabled', 'utf8').trim() === '1';
   } catch {
     return false;
   }

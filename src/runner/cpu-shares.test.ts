@@ -46,6 +46,16 @@ test('many processes of one owner that each get little time exceed the share tog
   assert.equal(pass(shares, all.map((process) => [process, 100])).length, 10); // biome-ignore format: one look
 });
 
+test('of an owner beyond its share, processes that wait for a core get the lower priority too, however little they have had', () => {
+  const shares = new CpuShares<Process>(2);
+  const all = Array.from({ length: 50 }, (_, n) => processOf('a', `${n}`));
+  const waits = processOf('a', 'waits');
+  pass(shares, [...all, waits].map((process) => [process, 0])); // biome-ignore format: one look
+  const changed = pass(shares, [...all.map((process): [Process, number, boolean] => [process, 30, true]), [waits, 30]]); // biome-ignore format: one look
+  assert.equal(changed.length, 50);
+  assert.ok(!changed.some(([name]) => name === 'waits'));
+});
+
 test('processor time that a process used before it was first seen is not counted', () => {
   const shares = new CpuShares<Process>(1);
   assert.deepEqual(pass(shares, [[processOf('a', 'old'), 60_000, true]]), []);

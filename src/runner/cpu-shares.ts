@@ -73,7 +73,7 @@ export class CpuShares<P extends object> {
       const isBeyond = this.#beyond.has(ownerId);
       const was = this.#greedy.has(process);
       // A process with the lower priority gets little time, so using little is no proof that it needs no more.
-      const isGreedy = was ? isNoted || wantsCpu : isNoted && isBeyond;
+      const isGreedy = (isNoted || wantsCpu) && (was || isBeyond);
       if (isGreedy) this.#greedy.add(process);
       else this.#greedy.delete(process);
       const cores = elapsedMs > 0 ? usedMs / elapsedMs : 0;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { test } from 'node:test';
-import { processCpuMs, processTreeCpuMs } from './process-memory.ts';
+import { processActivity, processCpuMs, processMemory, processTreeCpuMs } from './process-memory.ts';
 
 const spins =
   "const used = () => { const { user, system } = process.cpuUsage(); return user + system; }; while (used() < 300_000); process.stdout.write('spun');";
@@ -35,4 +35,19 @@ test('the CPU time of a process tree includes children that run and children tha
     await ended;
   }
   assert.equal(processTreeCpuMs(child.pid ?? 0), undefined);
+});
+
+test('a look at a process makes no buffers, of which V8 would count megabytes a second', {
+  skip: process.platform !== 'linux',
+}, () => {
+  const bytes = () => process.memoryUsage().arrayBuffers;
+  for (const look of [processMemory, processActivity]) {
+    const before = bytes();
+    let most = 0;
+    for (let n = 0; n < 100; n += 1) {
+      assert.ok(look(process.pid) !== undefined);
+      most = Math.max(most, bytes() - before);
+    }
+    assert.ok(most < 256 * 1024, `${most} bytes`);
+  }
 });

@@ -2,10 +2,13 @@ import { readdirSync, readFileSync } from 'node:fs';
 
 const pageBytes = 4096;
 
+// These files are read as UTF-8, for which Node needs no buffer. With other encodings each read makes one of 64 KB, and the service looks at fifty
+// processes ten times a second: V8 then collected its whole heap every 0.7 s, with pauses of 20 to 60 ms while the cores were busy.
+
 /** Resident and private memory in bytes, or undefined where there is no /proc or no such process. */
 export function processMemory(pid: number): { residentBytes: number; privateBytes: number } | undefined {
   try {
-    const [, resident, shared] = readFileSync(`/proc/${pid}/statm`, 'latin1').split(' ').map(Number);
+    const [, resident, shared] = readFileSync(`/proc/${pid}/statm`, 'utf8').split(' ').map(Number);
     if (resident === undefined || shared === undefined) return undefined;
     return { residentBytes: resident * pageBytes, privateBytes: (resident - shared) * pageBytes };
   } catch {
@@ -54,7 +57,7 @@ export function processTreeMemory(pid: number): number | undefined {
 /** The fields of /proc/PID/stat after the name. */
 function statFields(pid: number): string[] | undefined {
   try {
-    const text = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
     // The name in parentheses may hold spaces and parentheses.
     return text.slice(text.lastIndexOf(')') + 2).split(' ');
   } catch {
@@ -78,7 +81,7 @@ export function threadsOf(pid: number): number[] {
 export function childrenOf(pid: number): number[] {
   try {
     return threadsOf(pid).flatMap((thread) =>
-      readFileSync(`/proc/${pid}/task/${thread}/children`, 'latin1').split(' ').filter(Boolean).map(Number),
+      readFileSync(`/proc/${pid}/task/${thread}/children`, 'utf8').split(' ').filter(Boolean).map(Number),
     );
   } catch {
     return [];

@@ -160,7 +160,7 @@ export function startTimeOf(pid: number): string | undefined {
 
 function statOf(pid: number): { startTime: string | undefined; group: number } | undefined {
   try {
-    const text = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
     // The name in parentheses may hold spaces and parentheses.
     const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
     if (fields[0] === 'Z' || fields[0] === 'X') return undefined;

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { readdir, readFile } from 'node:fs/promises';
-import { setTimeout } from 'node:timers/promises';
+import { readdir } from 'node:fs/promises';
+import { setImmediate, setTimeout } from 'node:timers/promises';
 import { startTimeOf } from './runner-folders.ts';
 
 /** User IDs that no account uses: above those of people, containers and directories, below the largest that all file systems support. */
@@ -13,6 +13,8 @@ const sweepAfterMs = 100;
 const sweepAgainMs = 1_000;
 /** Minimum consecutive looks without a process. A single look can miss a process that starts another one and ends. */
 const cleanLooksMin = 2;
+/** Processes of the machine that are looked at before other work has its turn. */
+const looksAtOnce = 20;
 
 export interface UserRange {
   first: number;
@@ -128,13 +130,22 @@ function availableUsers(): UserRange {
   }
 }
 
+/** Reading one takes 10 µs; in threads, as the asynchronous call does it, ten times as much and a buffer of 64 KB. */
+function statusOf(pid: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/status`, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
 async function processesOf(users: ReadonlySet<number>): Promise<Map<number, number[]>> {
   const found = new Map<number, number[]>();
-  for (const name of await readdir('/proc').catch(() => [])) {
-    if (!/^\d+$/.test(name)) continue;
+  const names = await readdir('/proc').catch(() => []);
+  for (const [index, name] of names.filter((one) => /^\d+$/.test(one)).entries()) {
+    if (index % looksAtOnce === looksAtOnce - 1) await setImmediate();
     // Not the owner of the folder, which differs for a set-uid program.
-    const status = await readFile(`/proc/${name}/status`, 'latin1').catch(() => '');
-    const [, ids = ''] = /^Uid:\s+(.*)$/m.exec(status) ?? [];
+    const [, ids = ''] = /^Uid:\s+(.*)$/m.exec(statusOf(name)) ?? [];
     const uid = ids
       .split(/\s+/)
       .map(Number)
