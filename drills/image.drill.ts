@@ -4,80 +4,30 @@
  */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { existsSync } from 'node:fs';
-import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { parseAllDocuments, stringify } from 'yaml';
-import { debianBase } from './support/debian-base.ts';
+import { Containers, image, limits } from './support/containers.ts';
 import { hasEvent, makeEvent, until } from './support/event-of-a-person.ts';
-import { requirePrograms, run } from './support/programs.ts';
 
 const root = join(import.meta.dirname, '..');
-const image = 'localhost/millrace:latest';
 const port = 18_080;
 const url = `http://127.0.0.1:${port}`;
 const apiKey = randomBytes(24).toString('hex');
-const limits = ['--ulimit', 'nofile=1024:1024', '--ulimit', 'nproc=4096:4096'];
 const wallsAllowed = ['seccomp=unconfined', 'apparmor=unconfined', 'systempaths=unconfined'];
 
-let folder: string;
-/** Storage of the drill's own: that of the machine may be of another kind. The plain driver works in every file system. */
-const storage = () => [
-  ...['--root', join(folder, 'storage'), '--runroot', join(folder, 'running'), '--storage-driver', 'vfs'],
-];
-const podman = (...args: string[]) => run('podman', [...storage(), ...args]);
+let containers: Containers;
+const podman = (...args: string[]) => containers.podman(...args);
 
 before(async () => {
-  requirePrograms({ podman: 'podman', buildah: 'buildah', runc: 'runc', debootstrap: 'debootstrap' });
-  if (!existsSync('/usr/libexec/podman/catatonit') && !existsSync('/usr/bin/catatonit'))
-    throw new Error('this drill needs a program: apt-get install --no-install-recommends catatonit');
-  // Several GB, which a temporary folder in memory may not hold.
-  folder = await mkdtemp('/var/tmp/millrace-image-');
-  await writeFile(join(folder, 'api-key'), `${apiKey}\n`, { mode: 0o444 });
-  // For what has no option: limits of containers that `play kube` makes, and health checks without systemd.
-  const settings = join(folder, 'containers.conf');
-  await writeFile(
-    settings,
-    '[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]\n[engine]\nruntime = "runc"\n',
-  );
-  Object.assign(process.env, { CONTAINERS_CONF: settings, DISABLE_HC_SYSTEMD: 'true' });
+  containers = await Containers.create();
+  await writeFile(join(containers.folder, 'api-key'), `${apiKey}\n`, { mode: 0o444 });
 });
-after(async () => {
-  await podman('rm', '--force', '--ignore', 'millrace-drill');
-  await podman('volume', 'rm', '--force', 'millrace-drill');
-  await rm(folder, { recursive: true, force: true });
-});
+after(() => containers?.remove());
 
 test('the image is built from the Containerfile', async (t) => {
-  const base = await debianBase();
-  const tar = join(folder, 'base.tar');
-  await run('tar', ['-C', base, '-cf', tar, '.']);
-  await podman('import', '--quiet', tar, 'localhost/millrace-drill-base');
-  // The image to build in: the same with the Node and npm of this machine, as there is no image of Node to be had.
-  await copyNode(join(folder, 'node'));
-  // Only what is new: an image cannot be made of an archive that has a folder twice.
-  const added = ['bin/node', 'bin/npm', 'lib/node_modules'].map((path) => join('usr', 'local', path));
-  await run('tar', ['-rf', tar, '-C', join(folder, 'node'), ...added]);
-  await podman('import', '--quiet', tar, 'localhost/millrace-drill-node');
-  await rm(tar);
-  const context = join(folder, 'context');
-  await run('sh', ['-c', `mkdir ${context} && git archive HEAD | tar -x -C ${context}`], { cwd: root });
-  // The build goes through the same mirrors, and trusts the same authorities, as this machine.
-  const authorities = '/etc/ssl/certs/ca-certificates.crt';
-  const trusted = existsSync(authorities)
-    ? ['--volume', `${authorities}:${authorities}:ro`, '--build-arg', `NPM_CONFIG_CAFILE=${authorities}`]
-    : [];
-  await run('buildah', [
-    ...storage(),
-    // The other format has no health check.
-    ...['build', '--isolation', 'chroot', '--format', 'docker'],
-    ...['--build-arg', 'BUILD_IMAGE=localhost/millrace-drill-node'],
-    ...['--build-arg', 'BASE_IMAGE=localhost/millrace-drill-base'],
-    ...['--build-arg', `NPM_CONFIG_REGISTRY=${await npmConfig('registry')}`],
-    ...trusted,
-    ...['--tag', image, '--file', join(context, 'Containerfile'), context],
-  ]);
+  await containers.buildImage();
   const parts = JSON.parse(
     await podman(
       'run',
@@ -146,7 +96,7 @@ for (const walls of [true, false]) {
 }
 
 test('podman play kube makes a node of the manifest of one node', async (t) => {
-  const file = join(folder, 'embedded.yaml');
+  const file = join(containers.folder, 'embedded.yaml');
   await writeFile(file, await onThePort(join(root, 'ops/kubernetes/embedded.yaml')));
   const started = performance.now();
   await podman('play', 'kube', '--network', 'host', file);
@@ -206,24 +156,9 @@ async function start(walls: boolean): Promise<void> {
     ...['run', '--detach', '--name', 'millrace-drill', '--runtime', 'runc', '--network', 'host', ...limits],
     ...['--read-only', '--tmpfs', '/tmp', '--volume', 'millrace-drill:/var/lib/millrace'],
     ...(walls ? wallsAllowed.flatMap((option) => ['--security-opt', option]) : []),
-    ...['--volume', `${join(folder, 'api-key')}:/run/secrets/api-key:ro`],
+    ...['--volume', `${join(containers.folder, 'api-key')}:/run/secrets/api-key:ro`],
     ...['--env', 'MILLRACE_API_KEY_FILE=/run/secrets/api-key', '--env', `MILLRACE_PORT=${port}`],
     ...['--env', 'MILLRACE_HOST=127.0.0.1', image],
   );
   await until('the service', async () => (await fetch(`${url}/readyz`)).ok);
-}
-
-/** The Node that runs npm here, and that npm, as they are below /usr/local in an image of Node. */
-async function copyNode(target: string): Promise<void> {
-  const { npm_node_execpath: node = process.execPath, npm_execpath: npm } = process.env;
-  if (npm === undefined) throw new Error('start this drill with npm: npm run drill -- image');
-  const local = join(target, 'usr', 'local');
-  await mkdir(join(local, 'bin'), { recursive: true });
-  await cp(node, join(local, 'bin', 'node'));
-  await cp(join(npm, '..', '..'), join(local, 'lib', 'node_modules', 'npm'), { recursive: true });
-  await symlink('../lib/node_modules/npm/bin/npm-cli.js', join(local, 'bin', 'npm'));
-}
-
-function npmConfig(name: string): Promise<string> {
-  return run('npm', ['config', 'get', name]);
 }

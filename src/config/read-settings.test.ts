@@ -87,6 +87,11 @@ describe('MILLRACE_TRUSTED_PROXIES', () => {
         );
   });
 
+  test('an unknown setting is refused with the one that was meant', () => {
+    assert.equal(problemsOf({ MILLRACE_EGRES: 'local' }).split('\n  ')[1], 'MILLRACE_EGRES: no such setting; expected MILLRACE_EGRESS'); // biome-ignore format: one sentence
+    assert.match(problemsOf({ MILLRACE_COLOUR: 'x' }), /MILLRACE_COLOUR: no such setting; expected one of docs\/reference\/settings\.md$/); // biome-ignore format: one sentence
+  });
+
   test('what is wrong in MILLRACE_EGRESS is listed with everything else', () => {
     const problems = problemsOf({ MILLRACE_EGRESS: 'public,lokal', MILLRACE_PORT: 'abc' });
     assert.match(problems, /MILLRACE_EGRESS: expected public, local or a CIDR .* found "lokal"/);
@@ -94,10 +99,10 @@ describe('MILLRACE_TRUSTED_PROXIES', () => {
   });
 
   test('does not trust all proxies, and says what to write instead', () => {
-    for (const proxy of ['0.0.0.0/0', '::/0', '10.0.0.0/00'])
+    for (const proxy of ['0.0.0.0/0', '::/0', '10.0.0.0/00', '128.0.0.0/1', '8000::/1'])
       assert.match(
         problemsOf({ MILLRACE_TRUSTED_PROXIES: `10.0.0.0/8,${proxy}` }),
-        /MILLRACE_TRUSTED_PROXIES: "[^"]+\/0+" would let every caller .* write the address or network of your proxy/,
+        /MILLRACE_TRUSTED_PROXIES: "[^"]+\/[01]+" would let every caller .* write the address or network of your proxy/,
         proxy,
       );
   });

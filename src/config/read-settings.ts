@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import { unreachable } from '#lib/assert.ts';
 import { canonicalHost } from '#lib/canonical-host.ts';
 import { parseIpRange, problemOfRange } from '#lib/ip-address.ts';
+import { nearestName } from '#lib/nearest-name.ts';
 import { parseRatio } from '#telemetry/sampler.ts';
 import { parseExportHeaders } from '#telemetry/span-exporter.ts';
 import { problemOfEgress } from './allowed-address.ts';
@@ -59,9 +60,13 @@ export function readSettings(environment: Record<string, string | undefined>): S
 
 function unknownSetting(key: string, names: readonly string[]): string {
   const name = key.replace(/_FILE$/, '');
-  return name !== key && names.includes(name)
-    ? `no such setting: ${name} is not read from a file; expected ${name} itself`
-    : `no such setting; the settings are ${names.join(', ')}`;
+  if (name !== key && names.includes(name))
+    return `no such setting: ${name} is not read from a file; expected ${name} itself`;
+  const prefix = 'MILLRACE_';
+  const rests = names.filter((one) => one.startsWith(prefix)).map((one) => one.slice(prefix.length));
+  const nearest = nearestName(rests, name.slice(prefix.length));
+  const expected = nearest === undefined ? 'one of docs/reference/settings.md' : prefix + nearest;
+  return `no such setting; expected ${expected}`;
 }
 
 /** Says where a key comes from and what is wrong with it, without showing it. */
@@ -107,7 +112,8 @@ function checkTogether(values: Record<string, unknown>, problems: string[]): voi
       problems.push(
         `MILLRACE_TRUSTED_PROXIES: expected addresses or CIDRs such as 10.0.0.0/8, found ${JSON.stringify(proxy)}`,
       );
-    else if (/\/0+$/.test(proxy))
+    // The largest networks that are anyone's own are 10.0.0.0/8 and fc00::/7.
+    else if (/\/0*[0-6]$/.test(proxy))
       problems.push(
         `MILLRACE_TRUSTED_PROXIES: ${JSON.stringify(proxy)} would let every caller choose its own address; write the address or network of your proxy, such as 127.0.0.1 or 10.0.0.0/8`,
       );
