@@ -3,41 +3,90 @@ import { test } from 'node:test';
 import { BodyTurns, largeBodyBytes } from './body-turns.ts';
 
 const MB = 1024 * 1024;
+const isGone = () => false;
 
-test('two megabytes of a caller are read at once, and then ten in a second', () => {
-  let nowMs = 1_000;
-  const turns = new BodyTurns(() => nowMs);
-  const waits = Array.from({ length: 5 }, () => turns.take('u_1', MB));
-  assert.deepEqual(waits, [0, 0, 0, 100, 200]);
-  nowMs += 250;
-  assert.equal(turns.take('u_1', MB), 50);
-  nowMs += 10_000;
-  assert.equal(turns.take('u_1', MB), 0);
-});
-
-test('the bodies of a caller hold up those of no other', () => {
+/** Large bodies that wait for their turns, with a clock that moves only by `pass`. */
+function waitingBodies(t: test.TestContext) {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
   const turns = new BodyTurns(() => 0);
-  for (let n = 0; n < 2_000; n += 1) turns.take('u_1', MB);
-  assert.ok(turns.take('u_1', MB) > 100_000);
-  assert.equal(turns.take('u_2', MB), 0);
+  const begun: string[] = [];
+  return {
+    turns,
+    begun,
+    send: (caller: string, bytes: number, name = caller) =>
+      void turns.begin({ caller, bytes, isGone }).then(() => begun.push(name)),
+    pass: async (ms: number) => {
+      // What a turn lets begin needs some steps of promises.
+      for (let n = 0; n < 10; n += 1) await Promise.resolve();
+      for (let passed = 0; passed < ms; passed += 1) {
+        t.mock.timers.tick(1);
+        for (let n = 0; n < 10; n += 1) await Promise.resolve();
+      }
+    },
+  };
+}
+
+test('the bodies of a caller are read one after the other, ten megabytes in a second', async (t) => {
+  const { send, pass, begun } = waitingBodies(t);
+  for (const name of ['1', '2', '3']) send('u_1', MB, name);
+  await pass(0);
+  assert.deepEqual(begun, ['1']);
+  await pass(99);
+  assert.deepEqual(begun, ['1']);
+  await pass(1);
+  assert.deepEqual(begun, ['1', '2']);
+  await pass(100);
+  assert.deepEqual(begun, ['1', '2', '3']);
 });
 
-test('a body whose size is known when it was read counts for those that follow', () => {
-  const turns = new BodyTurns(() => 0);
-  assert.equal(turns.take('u_1', 0), 0);
-  turns.count('u_1', 12 * MB);
-  assert.equal(turns.take('u_1', 0), 1_000);
+test('the bodies of a caller hold up those of no other', async (t) => {
+  const { send, pass, begun } = waitingBodies(t);
+  for (let n = 0; n < 400; n += 1) send('u_1', MB);
+  send('u_2', MB);
+  await pass(0);
+  assert.deepEqual(begun, ['u_1', 'u_2']);
 });
 
-test('callers who wait are remembered however many others there are', () => {
-  let nowMs = 0;
-  const turns = new BodyTurns(() => nowMs);
-  turns.take('u_1', 100 * MB);
-  for (let n = 0; n < 3_000; n += 1) {
-    nowMs += 1;
-    turns.take(`u_other${n}`, 1);
-  }
-  assert.ok(turns.take('u_1', MB) > 6_000);
+test('it is the turn of four callers at the same time, and a turn is a second at most', async (t) => {
+  const { send, pass, begun } = waitingBodies(t);
+  for (const caller of ['a', 'b', 'c', 'd', 'e', 'a']) send(caller, 64 * MB);
+  await pass(999);
+  assert.deepEqual(begun, ['a', 'b', 'c', 'd']);
+  await pass(1);
+  assert.deepEqual(begun, ['a', 'b', 'c', 'd', 'e', 'a']);
+});
+
+test('a body whose size is known when it was read delays the next turn', async (t) => {
+  const { send, pass, begun, turns } = waitingBodies(t);
+  send('u_1', 0, '1');
+  await pass(1);
+  turns.count('u_1', 5 * MB);
+  send('u_1', 0, '2');
+  await pass(499);
+  assert.deepEqual(begun, ['1']);
+  await pass(1);
+  assert.deepEqual(begun, ['1', '2']);
+});
+
+test('a body that does not say its size waits for no other caller', async (t) => {
+  const { send, pass, begun } = waitingBodies(t);
+  for (const caller of ['a', 'b', 'c', 'd']) send(caller, MB);
+  send('e', 0);
+  await pass(0);
+  assert.deepEqual(begun.toSorted(), ['a', 'b', 'c', 'd', 'e']);
+});
+
+test('bodies whose senders have gone take no time, and those of a caller that wait are limited', async (t) => {
+  const { turns, pass } = waitingBodies(t);
+  const begin = () => turns.begin({ caller: 'u_1', bytes: MB, isGone: () => true });
+  const all = Array.from({ length: 500 }, begin);
+  await assert.rejects(begin(), {
+    code: 'bodies_busy',
+    details: { limit: 500, retry_after: 5, reset_at: 5 },
+  });
+  await turns.begin({ caller: 'u_2', bytes: MB, isGone });
+  for (let n = 0; n < 500; n += 1) await pass(1);
+  await Promise.all([...all, begin()]);
 });
 
 test('bodies from 64 KB on are large ones, and those that do not say their size may be', () => {

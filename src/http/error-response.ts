@@ -132,6 +132,11 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
       'Too many live streams are open with this key, or with all keys of its user (MILLRACE_STREAMS_PER_KEY), or of one owner, which has its share of all; close some. Of what ' +
       'workflows send with $.send.sse, which needs no key: 1,000 readers of one workflow, 10,000 of all.',
   },
+  bodies_busy: {
+    status: 429,
+    meaning:
+      'Too many bodies of 64 KB and more of this user, or of the clients and service accounts of this workspace, wait to be read; send fewer at a time.',
+  },
   account_tests_busy: {
     status: 429,
     meaning: 'Too many accounts are being tested at the same time; try again in a moment.',

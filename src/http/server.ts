@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
-import { setTimeout as delay } from 'node:timers/promises';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import { type FastifyError, type FastifyInstance, type FastifyRequest, fastify } from 'fastify';
 import { Histogram, type Registry } from 'prom-client';
+import { homeOf } from '#identity/permissions.ts';
 import { CallerError } from '#lib/errors.ts';
 import { isDeeperThan } from '#lib/json-depth.ts';
 import type { Logger } from '#lib/logger.ts';
@@ -191,8 +191,8 @@ function readJsonBodies(api: App): void {
   api.addHook('preParsing', async (request) => {
     const bytes = largeBodyBytes(request);
     if (bytes === undefined) return;
-    const waitMs = turns.take(sender(request), bytes);
-    if (waitMs > 0) await delay(waitMs);
+    const isGone = () => request.raw.destroyed;
+    await turns.begin({ caller: sender(request), bytes, isGone });
   });
   // No body at all is an empty one: then a missing parameter is named, instead of the body.
   api.addHook('preValidation', async (request) => {
@@ -200,7 +200,8 @@ function readJsonBodies(api: App): void {
   });
 }
 
-const sender = ({ caller, ip }: FastifyRequest): string => caller?.userId ?? ip;
+/** Users are callers of their own; the service accounts and OAuth clients of a workspace, of which there can be many, are one. */
+const sender = ({ caller, ip }: FastifyRequest): string => (caller === null ? ip : homeOf(caller));
 
 const securityHeaders = {
   'x-content-type-options': 'nosniff',

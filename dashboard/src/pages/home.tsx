@@ -122,7 +122,11 @@ function Figures({ overview }: { overview: Overview }) {
           )}
         </Figure>
         <Figure name="Failures, last hour" value={formatNumber(errors)} isBad={errors > 0}>
-          {errors === 0 ? 'none' : `errors of ${overview.failing.length} of your sources and workflows`}
+          {errors > 0
+            ? `errors of ${overview.failing.length} of your sources and workflows`
+            : counted
+              ? 'none since the start'
+              : 'none'}
         </Figure>
         <Figure
           name="Oldest waiting"

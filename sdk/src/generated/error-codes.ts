@@ -8,6 +8,7 @@ export type ErrorCode =
   | 'account_tests_busy'
   | 'actions_busy'
   | 'answer_too_large'
+  | 'bodies_busy'
   | 'body_too_large'
   | 'build_cancelled'
   | 'build_failed'
