@@ -72,7 +72,7 @@ export function sourceCommands(program: Command, sessionOptions: GetSessionOptio
     .option('--props <file>', 'values of props as a JSON object in a file, - for standard input')
     .option('--name <name>', 'another name')
     .option('--active', 'activate it')
-    .option('--inactive', 'deactivate it: its events stay');
+    .option('--inactive', 'deactivate it: its events stay, and runs under way or waiting continue');
   leaf(
     sources,
     'delete <source>',
@@ -191,7 +191,16 @@ async function update(session: Session, options: CommandOptions, id = ''): Promi
     body: { ...body, active: isToggled ? options.active === true : before.active },
   });
   session.terminal.endStatus();
-  showDone(session, `Changed ${id}; it is ${source.active ? 'active' : 'inactive'}.`, source);
+  const left = source.active ? '' : await runsThatGoOn(api, id);
+  showDone(session, `Changed ${id}; it is ${source.active ? 'active' : 'inactive'}.${left}`, source);
+}
+
+/** What an inactive source still does: requests that were acknowledged are not lost by it. */
+async function runsThatGoOn(api: Api, id: string): Promise<string> {
+  const { runs } = await api.data<Source>('GET', pathOf`/v1/sources/${id}`);
+  const count = (runs?.under_way ?? 0) + (runs?.queued ?? 0);
+  if (count === 0) return '';
+  return ` Runs of it that are under way or wait continue (${count}); \`millrace sources delete ${id}\` ends them.`;
 }
 
 async function remove(session: Session, options: CommandOptions, id = ''): Promise<void> {

@@ -1,9 +1,10 @@
-import { readSettings, SettingsError } from '#config/read-settings.ts';
+import { readSettings } from '#config/read-settings.ts';
 import { systemClock } from '#lib/clock.ts';
 import { logFormat, openLog } from '#lib/logger.ts';
 import { traceFields } from '#telemetry/span.ts';
 import { type RunningApp, startApp } from './app.ts';
 import { closeForeignDescriptors } from './close-foreign-descriptors.ts';
+import { startFailure } from './failed-start.ts';
 import { releaseStartMemory } from './release-start-memory.ts';
 import { startSummary, welcome } from './start-words.ts';
 
@@ -103,23 +104,7 @@ try {
   stopping.signal.addEventListener('abort', keepStartMemory);
 } catch (error) {
   if (error !== stopReason) {
-    const expected = error instanceof SettingsError || (error instanceof Error && isStartError(error));
-    process.stderr.write(`${expected ? error.message + wayOut(error) : (error as Error).stack}\n`);
+    process.stderr.write(`${startFailure(error as Error, process.env)}\n`);
     process.exit(1);
   }
-}
-
-/** Faults that the operator can fix: only their message is printed. */
-function isStartError(error: Error & { code?: unknown }): boolean {
-  const named = [
-    ...['FolderLockedError', 'SchemaError', 'MasterKeyError', 'UnavailableError', 'SandboxError'],
-  ].includes(error.name);
-  return named || error.code === 'EADDRINUSE' || error.code === 'EACCES' || error.code === 'ENOENT';
-}
-
-/** The end of the message of a port that another program has: which setting to change. */
-function wayOut({ code, port }: Error & { code?: unknown; port?: unknown }): string {
-  if (code !== 'EADDRINUSE') return '';
-  const isMail = String(port) === process.env.MILLRACE_SMTP_PORT;
-  return `: choose another one with ${isMail ? 'MILLRACE_SMTP_PORT' : 'MILLRACE_PORT'}`;
 }

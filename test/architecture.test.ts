@@ -50,6 +50,7 @@ const topFiles = [
   'background-jobs.ts',
   'close-foreign-descriptors.ts',
   'release-start-memory.ts',
+  'failed-start.ts',
   'start-words.ts',
   'open-tracing.ts',
   'assemble-platform.ts',

@@ -135,10 +135,22 @@ describe('the Helm chart', { skip: helmSkip() }, () => {
   }
 
   test('makes the manifest of nodes from its own values', async () => {
-    assert.deepEqual(
-      byName(await render()),
-      byName(readObjects(readProjectFile('ops/kubernetes/nodes.yaml'))),
-    );
+    const rendered = await render();
+    for (const { spec } of ofKind(rendered, 'Deployment'))
+      delete spec.template.metadata.annotations['checksum/config'];
+    assert.deepEqual(byName(rendered), byName(readObjects(readProjectFile('ops/kubernetes/nodes.yaml'))));
+  });
+
+  test('replaces the pods when a setting changes', async () => {
+    const checksums = async (...options: readonly string[]) =>
+      ofKind(await render(...options), 'Deployment').map(
+        ({ spec }) => spec.template.metadata.annotations['checksum/config'],
+      );
+    const [before, after] = [
+      await checksums(),
+      await checksums('--set-string', 'settings.MILLRACE_QUOTA_EVENTS=9'),
+    ];
+    assert.ok(before.length > 0 && before.every((one, index) => one !== after[index]));
   });
 
   test('makes the autoscaler of the queue from two values', async () => {
@@ -164,6 +176,10 @@ describe('the Helm chart', { skip: helmSkip() }, () => {
     await assert.rejects(
       render('--set', 'sandbox=none'),
       /sandbox: found "none", expected kernel or seat-belt/,
+    );
+    await assert.rejects(
+      render('--set', 'publicUrl=https://hooks.example.org'),
+      /publicUrl and ingress\.host: found "https:\/\/hooks\.example\.org" and "millrace\.example\.com", expected the same host/,
     );
     await assert.rejects(
       render('--set', 'secrets.database=null'),

@@ -60,9 +60,21 @@ test('a body whose size is known when it was read delays the next turn', async (
   const { send, pass, begun, turns } = waitingBodies(t);
   send('u_1', 0, '1');
   await pass(1);
-  turns.count('u_1', 5 * MB);
+  turns.wasRead({ caller: 'u_1', given: 0, bytes: 5 * MB, ms: 1 });
   send('u_1', 0, '2');
   await pass(499);
+  assert.deepEqual(begun, ['1']);
+  await pass(1);
+  assert.deepEqual(begun, ['1', '2']);
+});
+
+test('a body that took longer to read than its size says delays the next turn by that', async (t) => {
+  const { send, pass, begun, turns } = waitingBodies(t);
+  send('u_1', MB, '1');
+  await pass(100);
+  turns.wasRead({ caller: 'u_1', given: MB, bytes: MB, ms: 30 });
+  send('u_1', MB, '2');
+  await pass(199);
   assert.deepEqual(begun, ['1']);
   await pass(1);
   assert.deepEqual(begun, ['1', '2']);

@@ -4,7 +4,9 @@ import { FairQueue } from '#lib/fair-queue.ts';
 
 /** Bodies from this size on take turns: reading the JSON of one keeps everything else waiting. */
 const largeBytes = 64 * 1024;
-/** So many bytes of large bodies of one caller are read in a second: 0.5 MB takes 5 ms, so one caller has a tenth of the time. */
+/** One caller has this part of the time in which bodies are read. */
+const partOfTime = 1 / 10;
+/** So many bytes of large bodies of one caller are read in a second: 0.5 MB of text takes 5 ms. What takes longer is counted afterwards. */
 const bytesPerSecond = 10 * 1024 * 1024;
 /** Callers whose turn it is at the same time: together they have four tenths. */
 const callersAtOnce = 4;
@@ -18,7 +20,7 @@ const busySeconds = 5;
 
 interface Body {
   caller: string;
-  /** 0: they are not known before the body was read; `count` follows. */
+  /** 0: they are not known before the body was read. */
   bytes: number;
   /** True when its sender has gone. */
   isGone: () => boolean;
@@ -32,7 +34,7 @@ interface Body {
 export class BodyTurns {
   readonly #queue = new FairQueue(callersAtOnce);
   readonly #waiting = new Map<string, number>();
-  /** Bytes of callers that were read without a turn of their length. */
+  /** By how many milliseconds the next turn of a caller is delayed. */
   readonly #owed = new Map<string, number>();
   readonly #nowMs: () => number;
 
@@ -61,19 +63,24 @@ export class BodyTurns {
     void this.#queue.run(caller, async () => {
       const owed = this.#owed.get(caller) ?? 0;
       this.#owed.delete(caller);
-      await timeOf(owed);
+      await pass(owed);
       resolve();
       this.#leave(caller);
-      if (!isGone()) await timeOf(bytes);
+      if (!isGone()) await pass(turnMs(bytes));
     });
     return promise;
   }
 
-  /** Delays the next turn of a caller by what was read without one. */
-  count(caller: string, bytes: number): void {
+  /**
+   * Counts a body that was read in so many milliseconds. `given`: the bytes that its turn was for, 0 for none. What took longer than its turn is owed by
+   * its caller: a list of a hundred thousand small objects takes ten times as long as a text of the same size.
+   */
+  wasRead({ caller, given, bytes, ms }: { caller: string; given: number; bytes: number; ms: number }): void {
     if (bytes < largeBytes) return;
+    const owed = Math.max(ms / partOfTime, turnMs(bytes)) - turnMs(given);
+    if (owed <= 0) return;
     if (this.#owed.size >= owingMax) this.#owed.clear();
-    this.#owed.set(caller, (this.#owed.get(caller) ?? 0) + bytes);
+    this.#owed.set(caller, (this.#owed.get(caller) ?? 0) + owed);
   }
 
   #leave(caller: string): void {
@@ -83,11 +90,13 @@ export class BodyTurns {
   }
 }
 
-/** Passes the part of a turn that so many bytes have. */
-async function timeOf(bytes: number): Promise<void> {
-  if (bytes === 0) return;
-  const ms = Math.min(turnMsMax, (bytes / bytesPerSecond) * 1000);
-  await new Promise<void>((resolve) => setTimeout(resolve, ms).unref());
+function turnMs(bytes: number): number {
+  return (bytes / bytesPerSecond) * 1000;
+}
+
+async function pass(ms: number): Promise<void> {
+  if (ms === 0) return;
+  await new Promise<void>((resolve) => setTimeout(resolve, Math.min(turnMsMax, ms)).unref());
 }
 
 /** The bytes of the body of a request if it is a large one; 0: they are not known; undefined: it is none. */

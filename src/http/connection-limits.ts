@@ -3,6 +3,7 @@ import { isIPv6, type Socket } from 'node:net';
 import { Counter, type Registry } from 'prom-client';
 import type { Logger } from '#lib/logger.ts';
 import { metricDefinitions } from '#telemetry/metric-definitions.ts';
+import { orderRequests, requestsWaitingMax } from './ordered-requests.ts';
 
 /** So often the log says that connections of an address were refused. */
 const logEveryMs = 60_000;
@@ -22,7 +23,7 @@ export interface ConnectionLimitOptions {
 /**
  * Bounds the connections of a server before anything is read from them: a caller without a key could otherwise hold them all with
  * half-sent requests. No address has more than half of what the process can have, and a quarter of that (256 at most) stays for
- * the store, for user code and for answers under way. Connections of trusted proxies are those of many callers, and count only in the total.
+ * the store, for user code and for answers under way. Requests of one connection are worked on in turn. Connections of trusted proxies are those of many callers, and count only in the total.
  */
 export function limitConnections(server: Server, options: ConnectionLimitOptions): void {
   const { descriptorsMax = Number.POSITIVE_INFINITY, isTrustedProxy, logger } = options;
@@ -44,6 +45,9 @@ export function limitConnections(server: Server, options: ConnectionLimitOptions
     loggedMs = nowMs();
     unlogged = 0;
   };
+  orderRequests(server, ({ remoteAddress = '' }) =>
+    refuse('connection has too many requests without an answer', remoteAddress, requestsWaitingMax),
+  );
   if (Number.isFinite(descriptorsMax))
     server.maxConnections = descriptorsMax - Math.min(256, Math.floor(descriptorsMax / 4));
   server.on('drop', (dropped) =>

@@ -167,16 +167,21 @@ function readJsonBodies(api: App): void {
   api.addContentTypeParser('application/json', { parseAs: 'string' }, (request, body, done) => {
     const json = body as string;
     if (json === '') return done(null, undefined);
-    if (largeBodyBytes(request) === 0) turns.count(sender(request), json.length);
+    const startedMs = performance.now();
+    const end = (error: Error | undefined, value?: unknown): void => {
+      turns.wasRead({
+        ...{ caller: sender(request), given: largeBodyBytes(request) ?? 0 },
+        ...{ bytes: json.length, ms: performance.now() - startedMs },
+      });
+      done(error ?? null, value);
+    };
     if (isDeeperThan(json, bodyDepthMax))
-      return done(
-        new CallerError('invalid_json', `the body is nested more than ${bodyDepthMax} levels deep`),
-      );
+      return end(new CallerError('invalid_json', `the body is nested more than ${bodyDepthMax} levels deep`));
     const excess = tooManyMembers(json);
-    if (excess !== undefined) return done(excess);
+    if (excess !== undefined) return end(excess);
     return parse(request, json, (error: Error | null, value?: unknown) => {
-      if (error !== null) return done(unreadableBody(json));
-      return done(numberTooLarge(json, value) ?? null, value);
+      if (error !== null) return end(unreadableBody(json));
+      return end(numberTooLarge(json, value), value);
     });
   });
   // Nothing is decompressed: a small body could become a large one.

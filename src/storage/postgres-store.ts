@@ -9,6 +9,7 @@ import { GroupCommit, type WriteShares } from './group-commit.ts';
 import { type Migration, migrate, migrations } from './migrate.ts';
 import { rowsByName } from './named-statements.ts';
 import { NotificationListener } from './notification-listener.ts';
+import { openFailure } from './open-failure.ts';
 import { connectionOptions, endWhenSilent, type Patience, usualPatience } from './postgres-connection.ts';
 import { StorePostgresDialect } from './postgres-driver.ts';
 import type { Store } from './store.ts';
@@ -63,7 +64,12 @@ export async function openPostgresStore(options: {
     await listener.start();
   } catch (error) {
     await close();
-    throw explainPooler(error);
+    const named =
+      sessionUrl === undefined
+        ? { url, setting: 'MILLRACE_DATABASE_URL' }
+        : { url: sessionUrl, setting: 'MILLRACE_DATABASE_SESSION_URL' };
+    const explained = explainPooler(error);
+    throw explained === error ? openFailure(error, named) : explained;
   }
   return {
     ...postgres,

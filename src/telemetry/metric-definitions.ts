@@ -31,7 +31,7 @@ export const metricDefinitions = {
   },
   millrace_http_connections_refused_total: {
     type: 'counter',
-    text: 'Connections that were closed unread, because the address or the process had as many as it may',
+    text: 'Connections that were closed, because the address or the process had as many as it may, or a connection had 20 requests that waited for an answer',
     group: 'Requests',
   },
   millrace_streams_open: { type: 'gauge', text: 'Open event streams', group: 'Requests' },

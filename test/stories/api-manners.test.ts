@@ -708,6 +708,19 @@ forEachSharedService((fixture) => {
     assert.equal(seen.size, paths.length);
   });
 
+  test('metrics are for who asks the node itself; through a proxy they need the key of the admin', async () => {
+    const { service } = fixture;
+    const member = await service.createUser('reader-of-metrics');
+    const ask = async (headers: Record<string, string>) =>
+      (await fetch(`${service.url}/metrics`, { headers })).status;
+    const through = (key: string) => ({ authorization: `Bearer ${key}`, 'x-forwarded-for': '192.0.2.1' });
+    assert.equal(await ask({}), 200);
+    assert.equal(await ask({ 'x-forwarded-for': '192.0.2.1' }), 403);
+    assert.equal(await ask({ forwarded: 'for=192.0.2.1' }), 403);
+    assert.equal(await ask(through(member.key)), 403);
+    assert.equal(await ask(through(service.admin.key)), 200);
+  });
+
   test('the reference page needs no other host, and everything it asks for is there', async () => {
     const { service } = fixture;
     for (const page of ['/docs/api', '/docs/api/']) {

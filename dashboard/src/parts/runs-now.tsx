@@ -3,7 +3,7 @@ import { Ago } from './ago.tsx';
 import { formatNumber } from './format.ts';
 
 /** What runs of the source now, so that one that takes long is seen before it has ended. */
-export function RunsNow({ source: { runs } }: { source: Source }) {
+export function RunsNow({ source: { runs, active } }: { source: Source }) {
   if (runs === undefined || runs.since === null) return null;
   const { under_way: count, queued, since } = runs;
   return (
@@ -12,6 +12,7 @@ export function RunsNow({ source: { runs } }: { source: Source }) {
       <Ago ms={since * 1000} />.
       {queued > 0 && ` ${formatNumber(queued)} more ${queued === 1 ? 'waits' : 'wait'}.`} What a run prints
       and emits is shown when it has ended.
+      {!active && ' The source is inactive, and what was accepted before continues; deleting it ends that.'}
     </p>
   );
 }

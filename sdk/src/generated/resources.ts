@@ -266,6 +266,10 @@ export class Health {
   /**
    * Metrics in the text format of Prometheus.
    *
+   * Without a key for who asks the node itself. A request that came through a proxy (`x-forwarded-for` or
+   * `forwarded`) needs an API key of the admin of the instance: a proxy that publishes everything does not
+   * publish who has how much.
+   *
    * `GET /metrics`
    * @throws MillraceError what the service refused, with its `code`
    */

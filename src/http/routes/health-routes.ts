@@ -2,7 +2,7 @@ import type { Registry } from 'prom-client';
 import { Type } from 'typebox';
 import { unwritableReason } from '#health/node-health.ts';
 import { type App, OneOf } from '#http/route-support.ts';
-import { UnavailableError } from '#lib/errors.ts';
+import { CallerError, UnavailableError } from '#lib/errors.ts';
 import { type SandboxLevel, sandboxLevels } from '#runner/sandbox-grant.ts';
 import { pingStore } from '#storage/ping-store.ts';
 import type { Store } from '#storage/store.ts';
@@ -108,15 +108,25 @@ export function healthRoutes(app: App, options: HealthRouteOptions): void {
   app.get(
     '/metrics',
     {
+      config: { takesKey: true },
       schema: {
         operationId: 'getMetrics',
         summary: 'Metrics in the text format of Prometheus',
+        description:
+          'Without a key for who asks the node itself. A request that came through a proxy (`x-forwarded-for` or `forwarded`) needs an API key of the ' +
+          'admin of the instance: a proxy that publishes everything does not publish who has how much.',
         tags,
         produces: ['text/plain'],
         response: { 200: Type.String() },
       },
     },
-    async (_request, reply) => {
+    async ({ headers, caller }, reply) => {
+      const isForwarded = headers['x-forwarded-for'] !== undefined || headers.forwarded !== undefined;
+      if (isForwarded && caller?.isAdmin !== true)
+        throw new CallerError(
+          'forbidden',
+          'this request came through a proxy: ask the node itself for its metrics, or send an API key of the admin of the instance',
+        );
       const text = await metrics.metrics();
       return reply.type(metrics.contentType).serializer(String).send(text);
     },
