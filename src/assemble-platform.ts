@@ -51,7 +51,7 @@ import { openStore } from '#storage/open-store.ts';
 import { makePrivate } from '#storage/private-folder.ts';
 import type { Store } from '#storage/store.ts';
 import { takeMasterKey } from '#vault/check-master-key.ts';
-import { loadMasterKey } from '#vault/master-key.ts';
+import { keyFilePath, loadMasterKey } from '#vault/master-key.ts';
 import { hasSealedValues } from '#vault/sealed-values.ts';
 import { Vault } from '#vault/vault.ts';
 import { openTracing } from './open-tracing.ts';
@@ -144,6 +144,12 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
   parts.add('database clock', () => databaseClock?.stop());
 
   const vault = await openVault(store, settings);
+  // Other nodes make keys of their own, and what one of them seals no other can read.
+  if (store.isShared && settings.encryptionKey === '')
+    logger.warn(
+      { keyFile: keyFilePath(settings.data), setting: 'MILLRACE_ENCRYPTION_KEY' },
+      'vault.shared-key-missed',
+    );
   await takeMasterKey(store, vault, clock);
   const first = await firstStart(store, { folder: settings.data, apiKey: settings.apiKey, clock });
 

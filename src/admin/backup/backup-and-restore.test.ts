@@ -393,6 +393,10 @@ describe('a backup', () => {
     await assert.rejects(backupOf(source, file), /is there already/);
     await assert.rejects(backupOf(source, join(folder.path, 'no', 'such')), /there is no folder/);
     await assert.rejects(
+      backupOf(source, `${folder.path}/nightly/`),
+      /there is no folder .*nightly\/: make it first/,
+    );
+    await assert.rejects(
       backupOf(source, join(folder.path, 'x'), { migrations: migrations.slice(0, -1) }),
       /of another version of Millrace than this program/,
     );

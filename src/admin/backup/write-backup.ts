@@ -205,6 +205,8 @@ async function fileFor(target: string, nowMs: number): Promise<string> {
     return fileFor(join(target, `millrace-${time}Z.backup`), nowMs);
   }
   if (found !== undefined) throw new BackupError(`${target} is there already: a backup replaces nothing`);
+  // A file of this name would be the one backup of a job that runs each night.
+  if (/[/\\]$/.test(target)) throw new BackupError(`there is no folder ${target}: make it first`);
   if (!existsSync(dirname(target))) throw new BackupError(`there is no folder ${dirname(target)}`);
   return target;
 }
