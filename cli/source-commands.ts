@@ -191,7 +191,7 @@ async function update(session: Session, options: CommandOptions, id = ''): Promi
     body: { ...body, active: isToggled ? options.active === true : before.active },
   });
   session.terminal.endStatus();
-  const left = source.active ? '' : await runsThatGoOn(api, id);
+  const left = source.active || session.isJson ? '' : await runsThatGoOn(api, id);
   showDone(session, `Changed ${id}; it is ${source.active ? 'active' : 'inactive'}.${left}`, source);
 }
 

@@ -9,6 +9,7 @@ import { BuilderWalls } from '#components/builder-walls.ts';
 import { npmConfigWith, npmThroughProxy, readNpmConfig } from '#components/npm-config.ts';
 import { PackageFetcher } from '#components/package-fetcher.ts';
 import { PackageFolders } from '#components/package-folders.ts';
+import { SettingsError } from '#config/read-settings.ts';
 import { ServiceAddress } from '#config/service-address.ts';
 import { type Settings, settingDefinitions } from '#config/settings.ts';
 import { AddressPolicy } from '#egress/address-policy.ts';
@@ -268,9 +269,18 @@ async function openVault(store: Store, settings: Pick<Settings, 'encryptionKey' 
   return new Vault(masterKey);
 }
 
+function readAuthorities(file: string): Promise<string> {
+  return readFile(file, 'utf8').catch((cause: Error) => {
+    throw new SettingsError(
+      `MILLRACE_EXTRA_CA: ${cause.message}; expected a file of certificates that the service may read`,
+      { cause },
+    );
+  });
+}
+
 /** Where connections may go, and which authorities they trust. */
 async function openEgress(settings: Settings, address: ServiceAddress, clock: Clock) {
-  const trust = settings.extraCa === '' ? {} : { extraCa: await readFile(settings.extraCa, 'utf8') };
+  const trust = settings.extraCa === '' ? {} : { extraCa: await readAuthorities(settings.extraCa) };
   const database = await databaseAddresses(settings);
   const proxy = await openProxy(settings, clock);
   const vetted = (allow: readonly string[]) =>

@@ -15,6 +15,18 @@ test('a fault that the operator can fix is one line that names the setting; any 
       fault('listen EADDRINUSE: address already in use 127.0.0.1:8080', { code: 'EADDRINUSE', port: 8080 }),
       /MILLRACE_PORT$/,
     ],
+    [
+      fault('listen EACCES: permission denied 127.0.0.1:80', { code: 'EACCES', port: 80 }),
+      /may not listen there; choose a port from 1024 on with MILLRACE_PORT$/,
+    ],
+    [
+      fault("ENOENT: no such file or directory, open '/ca.pem'", { code: 'ENOENT', path: '/ca.pem' }),
+      /open '\/ca\.pem'$/,
+    ],
+    [
+      fault("EACCES: permission denied, open '/x.key'", { code: 'EACCES', path: '/x.key' }),
+      /'\/x\.key': MILLRACE_DATA has to be a folder/,
+    ],
     [fault('listen EADDRNOTAVAIL: 203.0.113.9:8080', { code: 'EADDRNOTAVAIL' }), /with MILLRACE_HOST$/],
     [
       fault("EEXIST: file already exists, mkdir '/x'", { code: 'EEXIST', path: '/x' }),
@@ -29,8 +41,11 @@ test('a fault that the operator can fix is one line that names the setting; any 
       /: MILLRACE_DATA has to be a folder/,
     ],
   ] as const) {
-    assert.match(startFailure(error, {}), setting);
-    assert.ok(!startFailure(error, {}).includes('\n'), startFailure(error, {}));
+    assert.match(startFailure(error, { MILLRACE_DATA: '/x' }), setting);
+    assert.ok(
+      !startFailure(error, { MILLRACE_DATA: '/x' }).includes('\n'),
+      startFailure(error, { MILLRACE_DATA: '/x' }),
+    );
   }
   assert.match(startFailure(new Error('a bug'), {}), /a bug\n +at /);
 });

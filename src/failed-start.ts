@@ -1,4 +1,6 @@
 import { userInfo } from 'node:os';
+import { resolve, sep } from 'node:path';
+import { settingDefinitions } from '#config/settings.ts';
 
 /** Errors that are made for the operator. */
 const named = new Set([
@@ -26,9 +28,18 @@ export function startFailure(
     return `${message}: choose another one with ${isMail ? 'MILLRACE_SMTP_PORT' : 'MILLRACE_PORT'}`;
   if (code === 'EADDRNOTAVAIL')
     return `${message}: this machine has no such address; choose one that it has with MILLRACE_HOST`;
-  const isOfFolder = wrongFolder.has(String(code)) && typeof path === 'string';
-  if (isOfFolder || /^unable to open database file/.test(message)) return `${message}: ${folderAdvice()}`;
-  return error.stack ?? message;
+  if (/^unable to open database file/.test(message)) return `${message}: ${folderAdvice()}`;
+  if (!wrongFolder.has(String(code))) return error.stack ?? message;
+  if (/^listen EACCES/.test(message))
+    return `${message}: the user of the service may not listen there; choose a port from 1024 on with ${isMail ? 'MILLRACE_SMTP_PORT' : 'MILLRACE_PORT'}`;
+  // Files of other settings, such as MILLRACE_EXTRA_CA, say themselves what is wrong.
+  const folder = resolve(environment.MILLRACE_DATA || settingDefinitions.data.default);
+  return typeof path === 'string' && isPartOf(path, folder) ? `${message}: ${folderAdvice()}` : message;
+}
+
+/** True for the folder, what is in it or beside it under its name, and the folders that it is in. */
+function isPartOf(path: string, folder: string): boolean {
+  return path.startsWith(folder) || folder.startsWith(path.endsWith(sep) ? path : path + sep);
 }
 
 function folderAdvice(): string {

@@ -60,6 +60,17 @@ describe('the files for Compose', () => {
     });
   }
 
+  test('the secrets are in no commit and in no image, whichever program builds it', () => {
+    const ignored = readProjectFile('.containerignore');
+    assert.equal(readProjectFile('Containerfile.dockerignore'), ignored);
+    for (const text of [ignored, readProjectFile('.gitignore')])
+      for (const name of ['ops/compose/secrets', 'ops/compose/.env', '*.key'])
+        assert.ok(
+          text.split('\n').some((line) => line.replace(/^\*\*\/|\/$/g, '') === name),
+          name,
+        );
+  });
+
   test('secrets are files, and in no environment', () => {
     const { services, secrets = {} } = read('compose.postgres.yaml');
     for (const [name, { environment = {}, secrets: used = [] }] of Object.entries(services)) {

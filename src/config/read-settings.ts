@@ -15,7 +15,7 @@ import { readProxyUrl } from './proxy-url.ts';
 import { fileVariables, withSettingFiles } from './setting-files.ts';
 import { type SettingDefinition, type Settings, settingDefinitions } from './settings.ts';
 
-/** Lists all problems of the settings, each with its variable. */
+/** Lists all problems of the settings, each with its variable, or says what is wrong with the file of one. */
 export class SettingsError extends Error {
   override name = 'SettingsError';
 }

@@ -193,6 +193,8 @@ describe('health in the dashboard', { skip: chromiumSkip() }, () => {
     assert.deepEqual([runs.under_way, runs.queued], [1, 0]);
     assert.ok(Math.abs(Date.now() / 1000 - runs.since) < 300, String(runs.since));
     await dashboard.screenshot(page, 'source-run-under-way');
+    assert.equal((await service.api('PUT', `/v1/sources/${source.id}`, { active: false })).status, 200);
+    await page.getByText('The source is inactive, and what was accepted before continues').waitFor();
     letGo({ body: '' });
     await page.getByText('A run is under way.').waitFor({ state: 'detached' });
     const after = (await service.api('GET', `/v1/sources/${source.id}`)).body.data.runs;

@@ -3,6 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, beforeEach, test } from 'node:test';
 import { type CommandPlace, type Ended, endCommands, runCommand } from '../support/command-line.ts';
+import { HttpReceiver } from '../support/http-receiver.ts';
 import { forEachSharedService } from '../support/millrace.ts';
 import { createTempFolder, type TempFolder } from '../support/temp-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -42,6 +43,27 @@ forEachSharedService((fixture) => {
       ],
     });
     assert.match(await ok('workflows', 'describe', id), /email-send-email-to-self +\{"subject":"New order"/);
+  });
+
+  test('who deactivates a source is told that runs of it continue', async () => {
+    await using receiver = await HttpReceiver.start();
+    const { promise, resolve: letGo } = Promise.withResolvers<{ body: string }>();
+    receiver.answerOnce(() => promise);
+    const slow = `export default { name: 'Slow', props: { http: '$.interface.http' },
+      async run() { await fetch('${receiver.url}'); } };`;
+    const { id, configured_props } = await fixture.service.createSource({ component_code: slow });
+    await fetch(configured_props.http.endpoint_url, { method: 'POST', body: '{}' });
+    await receiver.waitForRequest();
+    assert.match(
+      (await run('sources', 'update', id, '--inactive')).stderr,
+      new RegExp(
+        `it is inactive\\. Runs of it .* continue \\(1\\); .millrace sources delete ${id}. ends them`,
+      ),
+    );
+    letGo({ body: '' });
+    await waitFor(async () =>
+      /it is inactive\.$/.test((await run('sources', 'update', id, '--inactive')).stderr.trim()),
+    );
   });
 
   test('a send that failed is on the list of runs, and an action whose send failed ends with 1', async () => {
