@@ -135,7 +135,7 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
   bodies_busy: {
     status: 429,
     meaning:
-      'Too many bodies of 64 KB and more of this user, or of the clients and service accounts of this workspace, wait to be read; send fewer at a time.',
+      'Too many bodies of 64 KB and more of this user, or of the clients and service accounts of this workspace, wait to be read, or of 8 KB and more for the endpoints of this owner; send fewer at a time.',
   },
   account_tests_busy: {
     status: 429,

@@ -2,9 +2,16 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
-import { type FastifyError, type FastifyInstance, type FastifyRequest, fastify } from 'fastify';
+import {
+  type FastifyError,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+  fastify,
+} from 'fastify';
 import { Histogram, type Registry } from 'prom-client';
 import { homeOf } from '#identity/permissions.ts';
+import { BodyTurns } from '#lib/body-turns.ts';
 import { CallerError } from '#lib/errors.ts';
 import { isDeeperThan } from '#lib/json-depth.ts';
 import type { Logger } from '#lib/logger.ts';
@@ -13,10 +20,8 @@ import { metricDefinitions } from '#telemetry/metric-definitions.ts';
 import { noTracer, type Tracer } from '#telemetry/tracer.ts';
 import { beginAudit, completeAudit } from './audit-requests.ts';
 import { authenticateEverything } from './authenticate.ts';
-import { BodyTurns, largeBodyBytes } from './body-turns.ts';
 import { addCommonParameters } from './common-parameters.ts';
 import { type ConnectionLimitOptions, limitConnections } from './connection-limits.ts';
-import { drainBody } from './drain-body.ts';
 import { sendError } from './error-response.ts';
 import { followTable } from './follow-table.ts';
 import { numberTooLarge, tooManyMembers, unreadableBody } from './json-faults.ts';
@@ -29,10 +34,13 @@ import type { App } from './route-support.ts';
 import { type RouteOptions, reference, routes, routesOfEveryRole } from './routes.ts';
 import { checkScopeParameters } from './scope-parameters.ts';
 import { refuseUnknownPaths } from './unknown-path.ts';
+import { UnwantedBodies } from './unwanted-bodies.ts';
 import { compileCheck } from './validation.ts';
 
 /** Component code and props; events come in through the endpoints, which have a limit of their own. */
 const apiBodyBytesMax = 6 * 1024 * 1024;
+/** Bodies of the API from this size on are read in turns: reading the JSON of one keeps everything else waiting. */
+const largeJsonBytes = 64 * 1024;
 /** Objects and arrays within one another in such a body. */
 const bodyDepthMax = 500;
 /** Header fields must have arrived by then. */
@@ -76,6 +84,7 @@ export async function createServer(options: ServerOptions): Promise<App> {
   const { rewritePath, logger, api: hasApi = true, trustedProxies = [], arrival = arrivalDefaults } = options;
   const hostOf = requestHost(trustedProxies);
   const isTrusted = trustedProxyCheck(trustedProxies);
+  const unwanted = new UnwantedBodies();
   const server = fastify({
     bodyLimit: apiBodyBytesMax,
     requestTimeout: arrival.timeoutMs,
@@ -90,7 +99,8 @@ export async function createServer(options: ServerOptions): Promise<App> {
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: pathParameterLengthMax },
     frameworkErrors: (error, request, reply) => {
       reply.headers({ 'x-request-id': request.id, ...securityHeaders });
-      sendError(error, request, reply, logger);
+      // No hook is called for these.
+      void readUnwanted(unwanted, request, reply).then(() => sendError(error, request, reply, logger));
     },
     clientErrorHandler: answerUnreadable,
     rewriteUrl: (request: IncomingMessage) => {
@@ -107,15 +117,15 @@ export async function createServer(options: ServerOptions): Promise<App> {
   app.setValidatorCompiler(compileCheck);
   // Response schemas describe; what include and exclude leave of an object would not fit them.
   app.setSerializerCompiler(() => writeJson);
-  app.setErrorHandler<FastifyError>(async (error, request, reply) => {
-    if (error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') await drainBody(request.raw);
-    return sendError(error, request, reply, logger);
-  });
+  app.setErrorHandler<FastifyError>(async (error, request, reply) =>
+    sendError(error, request, reply, logger),
+  );
   app.addHook('onRequest', ({ raw }, _reply, done) => {
     if (raw.headers['x-forwarded-for'] !== undefined && isTrusted(raw.socket.remoteAddress ?? ''))
       dropUnreadableAddresses(raw.headers);
     done();
   });
+  readUnwantedBodies(app, unwanted);
   traceRequests(app, options.tracer ?? noTracer);
   addResponseHeaders(app);
   observeRequests(app, options);
@@ -163,14 +173,14 @@ function readJsonBodies(api: App): void {
   api.removeAllContentTypeParsers();
   // Refuses `__proto__`, which only attacks use.
   const parse = api.getDefaultJsonParser('error', 'error');
-  const turns = new BodyTurns();
+  const turns = new BodyTurns({ largeBytes: largeJsonBytes, callersAtOnce: 4 });
   api.addContentTypeParser('application/json', { parseAs: 'string' }, (request, body, done) => {
     const json = body as string;
     if (json === '') return done(null, undefined);
     const startedMs = performance.now();
     const end = (error: Error | undefined, value?: unknown): void => {
       turns.wasRead({
-        ...{ caller: sender(request), given: largeBodyBytes(request) ?? 0 },
+        ...{ caller: sender(request), given: turns.bytesOf(request) ?? 0 },
         ...{ bytes: json.length, ms: performance.now() - startedMs },
       });
       done(error ?? null, value);
@@ -194,7 +204,7 @@ function readJsonBodies(api: App): void {
     );
   });
   api.addHook('preParsing', async (request) => {
-    const bytes = largeBodyBytes(request);
+    const bytes = turns.bytesOf(request);
     if (bytes === undefined) return;
     const isGone = () => request.raw.destroyed;
     await turns.begin({ caller: sender(request), bytes, isGone });
@@ -207,6 +217,23 @@ function readJsonBodies(api: App): void {
 
 /** Users are callers of their own; the service accounts and OAuth clients of a workspace, of which there can be many, are one. */
 const sender = ({ caller, ip }: FastifyRequest): string => (caller === null ? ip : homeOf(caller));
+
+/** What is left of a body when the answer is known is read before the answer is sent. */
+function readUnwantedBodies(app: App, unwanted: UnwantedBodies): void {
+  app.addHook('onSend', (request, reply, payload, done) => {
+    if (request.raw.complete) return done(null, payload);
+    void readUnwanted(unwanted, request, reply).then(() => done(null, payload));
+  });
+}
+
+async function readUnwanted(
+  unwanted: UnwantedBodies,
+  { raw, ip }: FastifyRequest,
+  reply: FastifyReply,
+): Promise<void> {
+  const isRead = await unwanted.drain(raw, ip);
+  if (!isRead) reply.header('connection', 'close');
+}
 
 const securityHeaders = {
   'x-content-type-options': 'nosniff',

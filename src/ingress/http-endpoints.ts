@@ -11,11 +11,12 @@ import type { LinkAction } from '#storage/tables/workflow-tables.ts';
 import { readLink } from '#workflows/runs/run-link.ts';
 import type { RequestAcceptor } from './accept-request.ts';
 import { answerRepeated, inProgress, runIdHeader, sendAnswer } from './endpoint-answer.ts';
+import { type BodyTurn, EndpointBodies } from './endpoint-bodies.ts';
 import { isControlled } from './request-controls.ts';
 import { type EndpointRequest, requestEventJson, requestObject, setAsideEventJson } from './request-event.ts';
 import { type Endpoint, type EndpointDirectory, type SourceEndpoint, subjectOf } from './resolve-endpoint.ts';
 import { type LinkTarget, sendBrokenLink, sendLinkOutcome } from './run-links.ts';
-import { bodyOf, type UploadedBodies } from './uploaded-bodies.ts';
+import { bodyOf, type UnreadBody, type UploadedBodies } from './uploaded-bodies.ts';
 import {
   type AccessTokens,
   requireToken,
@@ -35,6 +36,7 @@ export interface IngressOptions {
   bodyBytesMax: number;
   /** Throws CallerError `quota_exceeded` for an owner who may not have another run today. */
   quotas: { check(ownerId: string): void };
+  bodies: EndpointBodies;
 }
 
 interface KeyedRequest {
@@ -52,6 +54,8 @@ declare module 'fastify' {
     givenContentType: string | undefined;
     /** The body was left unread: the caller wants it set aside (`x-pd-upload-body`). */
     bodyLeftUnread: boolean;
+    /** Set when the body had to wait for a turn. */
+    bodyTurn: BodyTurn | undefined;
   }
 }
 
@@ -64,8 +68,9 @@ const unreadType = 'application/x-left-unread';
  * What the world sends: to sources and workflows at `/in/<key>` and every path below it, and to waiting runs at
  * `/in/resume/…` and `/in/cancel/…`. The request is a job on disk before anything answers 2xx (promise 1).
  */
-export function httpEndpoints(server: FastifyInstance, options: IngressOptions): void {
-  readAnyBody(server, options.bodyBytesMax);
+export function httpEndpoints(server: FastifyInstance, given: Omit<IngressOptions, 'bodies'>): void {
+  const options: IngressOptions = { ...given, bodies: new EndpointBodies() };
+  readAnyBody(server, options);
   const handle = (request: FastifyRequest, reply: FastifyReply) => answerRequest(options, request, reply);
   for (const url of ['/in/:key', '/in/:key/*']) addEndpoint(server, url, options.bodyBytesMax, handle);
   for (const action of ['resume', 'cancel'] as const) {
@@ -75,14 +80,23 @@ export function httpEndpoints(server: FastifyInstance, options: IngressOptions):
   }
 }
 
-function readAnyBody(server: FastifyInstance, bodyLimit: number): void {
+function readAnyBody(
+  server: FastifyInstance,
+  {
+    bodyBytesMax: bodyLimit,
+    bodies,
+    directory,
+  }: Pick<IngressOptions, 'bodyBytesMax' | 'bodies' | 'directory'>,
+): void {
   server.removeAllContentTypeParsers();
-  server.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit }, (_request, body, done) =>
-    done(null, body),
-  );
+  server.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit }, (request, body, done) => {
+    if (request.bodyTurn !== undefined) bodies.wasRead(request.bodyTurn, body.length);
+    done(null, body);
+  });
   server.addContentTypeParser(unreadType, (_request, _stream, done) => done(null, undefined));
   server.decorateRequest('givenContentType', undefined);
   server.decorateRequest('bodyLeftUnread', false);
+  server.decorateRequest('bodyTurn', undefined);
   // Endpoints take any bytes, also those whose Content-Type Fastify would not read.
   server.addHook('onRequest', async (request) => {
     const { headers } = request.raw;
@@ -91,6 +105,15 @@ function readAnyBody(server: FastifyInstance, bodyLimit: number): void {
       request.bodyLeftUnread = true;
       headers['content-type'] = unreadType;
     } else if (request.givenContentType !== undefined) headers['content-type'] = anyType;
+  });
+  server.addHook('preParsing', async (request) => {
+    // Those are read in pieces, which have turns of their own.
+    if (request.bodyLeftUnread || !bodies.isLarge(request.raw)) return;
+    const { key } = request.params as { key?: string };
+    // A link belongs to a run, which is not looked up for a body that may be anything.
+    const endpoint = key === undefined ? { ownerId: request.ip } : await directory.find(key);
+    if (endpoint === undefined && !isRead(request)) throw unknownEndpoint();
+    if (endpoint !== undefined) request.bodyTurn = await bodies.begin(request.raw, endpoint.ownerId);
   });
 }
 
@@ -135,6 +158,7 @@ async function answerRequest(
       accessTokens: options.accessTokens,
     });
   }
+  options.bodies.noteRequest(endpoint.ownerId);
   const keyId = readKeyId(key, request.headers['idempotency-key']);
   if (keyId !== undefined) return answerOnce(options, endpoint, { keyId, address: key, request, reply });
   options.quotas.check(endpoint.ownerId);
@@ -158,7 +182,7 @@ async function answerOnce(
   const received = await endpointRequest(options, request, `/in/${address}`);
   const digest = beginDigest(received).update(received.body);
   if (known !== undefined) {
-    if (request.bodyLeftUnread) await uploads.read(request.raw, digest);
+    if (request.bodyLeftUnread) await uploads.read(unreadBody(options, request, endpoint.ownerId), digest);
     const requestDigest = digest.digest('base64url');
     return answerRepeated(options, endpoint, { known, requestDigest, reply });
   }
@@ -232,7 +256,7 @@ function sendMissingEndpoint(key: string, reply: FastifyReply): FastifyReply {
 }
 
 async function eventOf(
-  { uploads }: IngressOptions,
+  options: IngressOptions,
   endpoint: Endpoint,
   {
     received,
@@ -241,16 +265,22 @@ async function eventOf(
   }: { received: EndpointRequest; request: FastifyRequest; digest: Hash | undefined },
 ): Promise<string> {
   const { ownerId } = endpoint;
+  const { uploads } = options;
   // The token is for us; in the event it would be a secret in every record of the run.
   if (endpoint.kind === 'workflow' && endpoint.auth !== undefined)
     received.headers = { ...received.headers, authorization: undefined };
   if (request.bodyLeftUnread) {
-    const url = await uploads.store(ownerId, request.raw, request.givenContentType, digest);
+    const body = unreadBody(options, request, ownerId);
+    const url = await uploads.store(ownerId, body, request.givenContentType, digest);
     return setAsideEventJson(received, url);
   }
   return requestEventJson(received, ({ filename, mimetype, content }) =>
     uploads.keep({ ownerId, name: filename, contentType: mimetype }, [content]),
   );
+}
+
+function unreadBody({ bodies }: IngressOptions, { raw }: FastifyRequest, ownerId: string): UnreadBody {
+  return { headers: raw.headers, content: bodies.pieces(raw, ownerId) };
 }
 
 /** With a custom response the reply is the component's. Undefined: a request with its key was taken before. */

@@ -13,7 +13,7 @@ import { forEachStore } from '../../test/support/stores.ts';
 import { createTempFolder } from '../../test/support/temp-folder.ts';
 import { TestClock } from '../../test/support/test-clock.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
-import { UploadedBodies } from './uploaded-bodies.ts';
+import { bodyOf, UploadedBodies } from './uploaded-bodies.ts';
 
 const mb = 1024 * 1024;
 /** Far less than the 40 MB that pass through. */
@@ -40,13 +40,19 @@ describe('bodies that are set aside', () => {
       const urls = new FileUrls({ key: Buffer.alloc(32, 1), publicUrl: () => 'http://m.example', clock });
       const uploads = new UploadedBodies({ files, urls, clock, bytesMax });
       const server = createServer((request, response) => {
-        uploads.store('o_1', request, request.headers['content-type']).then(
-          (url) => response.end(url),
-          (error: { code: string }) => {
-            // As the service does: what the caller still sends is read before the answer.
-            finished(request.resume()).then(() => response.end(error.code), assert.fail);
-          },
-        );
+        uploads
+          .store(
+            'o_1',
+            { headers: request.headers, content: bodyOf(request) },
+            request.headers['content-type'],
+          )
+          .then(
+            (url) => response.end(url),
+            (error: { code: string }) => {
+              // As the service does: what the caller still sends is read before the answer.
+              finished(request.resume()).then(() => response.end(error.code), assert.fail);
+            },
+          );
       });
       await using folder = await createTempFolder('uploads');
       // The kernel's buffers of a TCP connection may grow to tens of megabytes; those of such a socket are small.

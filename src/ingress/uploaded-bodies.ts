@@ -1,5 +1,5 @@
 import type { Hash } from 'node:crypto';
-import type { IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { errorCodes } from 'fastify';
 import type { Clock } from '#lib/clock.ts';
 import { newSecret } from '#lib/ids.ts';
@@ -10,6 +10,12 @@ import type { StoredFiles } from '#user-data/files/stored-files.ts';
 
 /** How much longer than its URL a body is kept: a download that began in time is to end. */
 const marginMs = 5 * 60 * 1000;
+
+/** A body that is read while it is stored. */
+export interface UnreadBody {
+  headers: IncomingHttpHeaders;
+  content: AsyncIterable<Uint8Array>;
+}
 
 /** Bodies, and files in forms, that are too large to be in events: set aside, and read through signed URLs. */
 export class UploadedBodies {
@@ -29,29 +35,24 @@ export class UploadedBodies {
    * Stores the body of a request as it comes in, and adds it to `digest`; its URL. Throws FST_ERR_CTP_BODY_TOO_LARGE,
    * CallerError `files_full`.
    */
-  store(
-    ownerId: string,
-    request: IncomingMessage,
-    contentType: string | undefined,
-    digest?: Hash,
-  ): Promise<string> {
+  store(ownerId: string, body: UnreadBody, contentType: string | undefined, digest?: Hash): Promise<string> {
     return this.keep(
       { ownerId, name: 'body', contentType: contentType ?? '' },
-      this.#contentOf(request, digest),
+      this.#contentOf(body, digest),
     );
   }
 
   /** Reads the body of a request to add it to `digest`, and keeps nothing. Throws FST_ERR_CTP_BODY_TOO_LARGE. */
-  async read(request: IncomingMessage, digest: Hash): Promise<void> {
-    for await (const _ of this.#contentOf(request, digest));
+  async read(body: UnreadBody, digest: Hash): Promise<void> {
+    for await (const _ of this.#contentOf(body, digest));
   }
 
-  #contentOf(request: IncomingMessage, digest: Hash | undefined): AsyncIterable<Uint8Array> {
+  #contentOf({ headers, content }: UnreadBody, digest: Hash | undefined): AsyncIterable<Uint8Array> {
     const bytesMax = this.#bytesMax;
-    if (Number(request.headers['content-length']) > bytesMax) {
+    if (Number(headers['content-length']) > bytesMax) {
       throw new errorCodes.FST_ERR_CTP_BODY_TOO_LARGE();
     }
-    return atMost(bodyOf(request), bytesMax, digest);
+    return atMost(content, bytesMax, digest);
   }
 
   /** Stores content under a name; its URL. Throws CallerError `files_full`. */

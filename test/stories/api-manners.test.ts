@@ -393,6 +393,26 @@ forEachSharedService((fixture) => {
       assert.ok(performance.now() - startedAt > 600, 'eight megabytes');
     });
 
+  test('large bodies of refused requests are read in turns, ten megabytes in a second, whatever is wrong with them', async () => {
+    const { service } = fixture;
+    const body = 'x'.repeat(512 * 1024);
+    const headers = { 'content-type': 'application/json', authorization: 'Bearer unknown' };
+    const startedAt = performance.now();
+    const refused = await Promise.all(
+      Array.from({ length: 4 }, () => [
+        rawAnswer(service, { method: 'POST', path: '/v1/sources', headers, body }),
+        rawAnswer(service, { method: 'POST', path: '/no/such/path', headers, body }),
+        rawAnswer(service, { method: 'POST', path: `/in/${'0'.repeat(32)}`, headers, body }),
+        rawAnswer(service, { method: 'PUT', path: '/%zz', headers, body }),
+      ]).flat(),
+    );
+    assert.ok(performance.now() - startedAt > 600, 'eight megabytes');
+    assert.deepEqual(
+      refused.slice(0, 4).map(({ status }) => status),
+      [401, 404, 404, 400],
+    );
+  });
+
   test('lists: 10 unless limit says otherwise, above 100 is 100, and nothing but whole numbers from 1', async () => {
     const { service } = fixture;
     const path = `/v1/orgs/${workspace}/sources`;

@@ -253,6 +253,27 @@ forEachService(
       );
     });
 
+    test('large bodies for one owner are read in turns while there are requests for another one, those that are set aside too', async () => {
+      const { service } = fixture;
+      const source: Source = await service.createSource({ component_code: quiet });
+      const { key } = await service.createUser('neighbour');
+      const neighbours: Source = (
+        await service.api('POST', '/v1/sources', { component_code: quiet }, { key })
+      ).body.data;
+      assert.equal((await send(pathUrl(neighbours))).status, 200);
+      const post = async (bytes: number, headers = {}) => {
+        const sent = { method: 'POST', body: 'x'.repeat(bytes), headers };
+        assert.equal((await send(pathUrl(source), sent)).status, 200);
+      };
+      await send(pathUrl(source));
+      const startedAt = performance.now();
+      await Promise.all(Array.from({ length: 12 }, () => post(512 * 1024)));
+      const inTurns = performance.now();
+      assert.ok(inTurns - startedAt > 500, 'six megabytes');
+      await Promise.all(Array.from({ length: 4 }, () => post(3 * 1024 * 1024, { 'x-pd-upload-body': '1' })));
+      assert.ok(performance.now() - inTurns > 500, 'twelve megabytes, twice as fast');
+    });
+
     test('the component replies with status, headers and body of every form; only the first reply counts', async () => {
       const { service } = fixture;
       const source = await mirrorOf(service);

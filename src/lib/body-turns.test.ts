@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { BodyTurns, largeBodyBytes } from './body-turns.ts';
+import { BodyTurns } from './body-turns.ts';
 
 const MB = 1024 * 1024;
 const isGone = () => false;
@@ -8,7 +8,7 @@ const isGone = () => false;
 /** Large bodies that wait for their turns, with a clock that moves only by `pass`. */
 function waitingBodies(t: test.TestContext) {
   t.mock.timers.enable({ apis: ['setTimeout'] });
-  const turns = new BodyTurns(() => 0);
+  const turns = new BodyTurns({ largeBytes: 64 * 1024, callersAtOnce: 4, nowMs: () => 0 });
   const begun: string[] = [];
   return {
     turns,
@@ -47,7 +47,7 @@ test('the bodies of a caller hold up those of no other', async (t) => {
   assert.deepEqual(begun, ['u_1', 'u_2']);
 });
 
-test('it is the turn of four callers at the same time, and a turn is a second at most', async (t) => {
+test('it is the turn of so many callers at the same time, and a turn is a second at most', async (t) => {
   const { send, pass, begun } = waitingBodies(t);
   for (const caller of ['a', 'b', 'c', 'd', 'e', 'a']) send(caller, 64 * MB);
   await pass(999);
@@ -101,9 +101,10 @@ test('bodies whose senders have gone take no time, and those of a caller that wa
   await Promise.all([...all, begin()]);
 });
 
-test('bodies from 64 KB on are large ones, and those that do not say their size may be', () => {
-  assert.equal(largeBodyBytes({ headers: {} }), undefined);
-  assert.equal(largeBodyBytes({ headers: { 'content-length': '65535' } }), undefined);
-  assert.equal(largeBodyBytes({ headers: { 'content-length': '65536' } }), 65_536);
-  assert.equal(largeBodyBytes({ headers: { 'transfer-encoding': 'chunked' } }), 0);
+test('bodies from a size on are large ones, and those that do not say their size may be', () => {
+  const turns = new BodyTurns({ largeBytes: 65_536, callersAtOnce: 4 });
+  assert.equal(turns.bytesOf({ headers: {} }), undefined);
+  assert.equal(turns.bytesOf({ headers: { 'content-length': '65535' } }), undefined);
+  assert.equal(turns.bytesOf({ headers: { 'content-length': '65536' } }), 65_536);
+  assert.equal(turns.bytesOf({ headers: { 'transfer-encoding': 'chunked' } }), 0);
 });

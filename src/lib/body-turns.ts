@@ -1,15 +1,11 @@
-import type { FastifyRequest } from 'fastify';
-import { CallerError } from '#lib/errors.ts';
-import { FairQueue } from '#lib/fair-queue.ts';
+import type { IncomingHttpHeaders } from 'node:http';
+import { CallerError } from './errors.ts';
+import { FairQueue } from './fair-queue.ts';
 
-/** Bodies from this size on take turns: reading the JSON of one keeps everything else waiting. */
-const largeBytes = 64 * 1024;
 /** One caller has this part of the time in which bodies are read. */
 const partOfTime = 1 / 10;
 /** So many bytes of large bodies of one caller are read in a second: 0.5 MB of text takes 5 ms. What takes longer is counted afterwards. */
 const bytesPerSecond = 10 * 1024 * 1024;
-/** Callers whose turn it is at the same time: together they have four tenths. */
-const callersAtOnce = 4;
 /** The largest bodies are imports. Other callers do not wait for as long as their size would make it. */
 const turnMsMax = 1_000;
 /** Large bodies of one caller that wait. */
@@ -17,6 +13,15 @@ const waitingMax = 500;
 /** Callers whose next turn is delayed; with more than that none is. */
 const owingMax = 1_000;
 const busySeconds = 5;
+
+export interface BodyTurnsOptions {
+  /** Bodies from this size on take turns. */
+  largeBytes: number;
+  /** Callers whose turn it is at the same time: with four they have, together, four tenths of the time. */
+  callersAtOnce: number;
+  /** The time of the day. */
+  nowMs?: () => number;
+}
 
 interface Body {
   caller: string;
@@ -32,15 +37,24 @@ interface Body {
  * body and does not wait for its end, so that slow senders keep no turn of others.
  */
 export class BodyTurns {
-  readonly #queue = new FairQueue(callersAtOnce);
+  readonly #queue: FairQueue;
   readonly #waiting = new Map<string, number>();
   /** By how many milliseconds the next turn of a caller is delayed. */
   readonly #owed = new Map<string, number>();
+  readonly #largeBytes: number;
   readonly #nowMs: () => number;
 
-  /** `nowMs`: the time of the day. */
-  constructor(nowMs: () => number = Date.now) {
+  constructor({ largeBytes, callersAtOnce, nowMs = Date.now }: BodyTurnsOptions) {
+    this.#queue = new FairQueue(callersAtOnce);
+    this.#largeBytes = largeBytes;
     this.#nowMs = nowMs;
+  }
+
+  /** The bytes of the body of a request if it is a large one; 0: they are not known; undefined: it is none. */
+  bytesOf({ headers }: { headers: IncomingHttpHeaders }): number | undefined {
+    if (headers['transfer-encoding'] !== undefined) return 0;
+    const bytes = Number(headers['content-length'] ?? 0);
+    return bytes >= this.#largeBytes ? bytes : undefined;
   }
 
   /** Resolves when a body may be read. Throws CallerError `bodies_busy` (429) when too many of its caller wait. */
@@ -51,7 +65,7 @@ export class BodyTurns {
     if (waiting >= waitingMax)
       throw new CallerError(
         'bodies_busy',
-        `${waitingMax} large bodies of yours wait to be read; send fewer at a time`,
+        `${waitingMax} large bodies wait to be read already; send fewer at a time`,
         {
           limit: waitingMax,
           retry_after: busySeconds,
@@ -76,7 +90,7 @@ export class BodyTurns {
    * its caller: a list of a hundred thousand small objects takes ten times as long as a text of the same size.
    */
   wasRead({ caller, given, bytes, ms }: { caller: string; given: number; bytes: number; ms: number }): void {
-    if (bytes < largeBytes) return;
+    if (bytes < this.#largeBytes) return;
     const owed = Math.max(ms / partOfTime, turnMs(bytes)) - turnMs(given);
     if (owed <= 0) return;
     if (this.#owed.size >= owingMax) this.#owed.clear();
@@ -97,11 +111,4 @@ function turnMs(bytes: number): number {
 async function pass(ms: number): Promise<void> {
   if (ms === 0) return;
   await new Promise<void>((resolve) => setTimeout(resolve, Math.min(turnMsMax, ms)).unref());
-}
-
-/** The bytes of the body of a request if it is a large one; 0: they are not known; undefined: it is none. */
-export function largeBodyBytes({ headers }: Pick<FastifyRequest, 'headers'>): number | undefined {
-  if (headers['transfer-encoding'] !== undefined) return 0;
-  const bytes = Number(headers['content-length'] ?? 0);
-  return bytes >= largeBytes ? bytes : undefined;
 }
