@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
-import { createServer } from 'node:http';
-import { type AddressInfo, connect } from 'node:net';
+import { createServer, IncomingMessage } from 'node:http';
+import { type AddressInfo, connect, Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
+import { setImmediate as settle } from 'node:timers/promises';
 import { UnwantedBodies } from './unwanted-bodies.ts';
 
 const MB = 1024 * 1024;
@@ -71,4 +72,25 @@ test('small bodies are left to Node', async () => {
   );
   assert.match(await answer, /^HTTP\/1\.1 401 /);
   assert.deepEqual(server.read, [true]);
+});
+
+test('a sender that is slow, but sends, has its answer after the end of the body', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const request = new IncomingMessage(new Socket());
+  request.headers = { 'content-length': '100000' };
+  let isRead: boolean | undefined;
+  void new UnwantedBodies().drain(request, '127.0.0.1').then((read) => {
+    isRead = read;
+  });
+  for (let n = 0; n < 5; n += 1) {
+    await settle();
+    request.push(Buffer.alloc(20_000));
+    await settle();
+    t.mock.timers.tick(9_000);
+    assert.equal(isRead, undefined);
+  }
+  request.push(null);
+  await settle();
+  await settle();
+  assert.equal(isRead, true);
 });

@@ -5,7 +5,7 @@ import { BodyTurns } from '#lib/body-turns.ts';
 const drainedBytesMax = 64 * 1024 * 1024;
 /** So much is read in one turn. */
 const pieceBytes = 256 * 1024;
-/** Senders that are slower than that have their answer before the end of the body, and then no connection. */
+/** Senders that send nothing for so long have their answer before the end of the body, and then no connection. */
 const patienceDefaultMs = 10_000;
 
 /**
@@ -30,10 +30,9 @@ export class UnwantedBodies {
     const size = this.#turns.bytesOf(request);
     if (size === undefined) return true;
     if (size > drainedBytesMax) return false;
-    const deadlineMs = performance.now() + this.#patienceMs;
     // The size is not known when the body comes in chunks.
     let left = size === 0 ? drainedBytesMax : size;
-    while (left > 0 && performance.now() < deadlineMs) {
+    while (left > 0) {
       try {
         const bytes = Math.min(left, pieceBytes);
         await this.#turns.begin({ caller: address, bytes, isGone: () => request.destroyed });
@@ -42,8 +41,10 @@ export class UnwantedBodies {
         return false;
       }
       if (hasEnded(request)) return true;
-      left -= await readPiece(request, deadlineMs - performance.now());
+      const piece = await readPiece(request, this.#patienceMs);
       if (hasEnded(request)) return true;
+      if (piece.isSilent) return false;
+      left -= piece.bytes;
     }
     return false;
   }
@@ -53,23 +54,29 @@ function hasEnded({ complete, readableEnded, destroyed }: IncomingMessage): bool
   return complete || readableEnded || destroyed;
 }
 
-/** Reads so much, or for so long, or until the end; how many bytes that was. */
-async function readPiece(request: IncomingMessage, ms: number): Promise<number> {
-  const { promise, resolve } = Promise.withResolvers<void>();
+/** Reads so much, or until nothing comes for so long, or until the end. */
+async function readPiece(
+  request: IncomingMessage,
+  silentMs: number,
+): Promise<{ bytes: number; isSilent: boolean }> {
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  let silence = setTimeout(resolve, silentMs, true);
   let bytes = 0;
   const count = (chunk: Buffer): void => {
     bytes += chunk.length;
-    if (bytes >= pieceBytes) resolve();
+    clearTimeout(silence);
+    if (bytes >= pieceBytes) resolve(false);
+    else silence = setTimeout(resolve, silentMs, true);
   };
-  const timer = setTimeout(resolve, Math.max(0, ms)).unref();
+  const end = (): void => resolve(false);
   const ends = ['end', 'close', 'error'];
-  for (const event of ends) request.on(event, resolve);
+  for (const event of ends) request.on(event, end);
   request.on('data', count);
   request.resume();
-  await promise;
+  const isSilent = await promise;
   request.pause();
-  clearTimeout(timer);
+  clearTimeout(silence);
   request.off('data', count);
-  for (const event of ends) request.off(event, resolve);
-  return bytes;
+  for (const event of ends) request.off(event, end);
+  return { bytes, isSilent };
 }

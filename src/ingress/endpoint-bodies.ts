@@ -53,9 +53,9 @@ export class EndpointBodies {
     return { ownerId, bytes };
   }
 
-  /** Counts a body whose size was not known before. */
-  wasRead(turn: BodyTurn, bytes: number): void {
-    this.#turns.wasRead({ caller: turn.ownerId, given: turn.bytes, bytes, ms: 0 });
+  /** Counts a body whose size was not known before, if it had a turn. */
+  wasRead(turn: BodyTurn | undefined, bytes: number): void {
+    if (turn !== undefined) this.#turns.wasRead({ caller: turn.ownerId, given: turn.bytes, bytes, ms: 0 });
   }
 
   /** The bytes of a body that is not held in memory, read in turns. */

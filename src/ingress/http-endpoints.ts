@@ -90,7 +90,7 @@ function readAnyBody(
 ): void {
   server.removeAllContentTypeParsers();
   server.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit }, (request, body, done) => {
-    if (request.bodyTurn !== undefined) bodies.wasRead(request.bodyTurn, body.length);
+    bodies.wasRead(request.bodyTurn, body.length);
     done(null, body);
   });
   server.addContentTypeParser(unreadType, (_request, _stream, done) => done(null, undefined));
@@ -346,7 +346,7 @@ function targetOf({ raw }: FastifyRequest): { path: string; queryString: string 
 
 /** `base` is the part before the path that the event contains. A body that will be set aside is not read. */
 async function endpointRequest(
-  { bodyBytesMax }: IngressOptions,
+  { bodyBytesMax, bodies }: IngressOptions,
   request: FastifyRequest,
   base: string,
 ): Promise<EndpointRequest> {
@@ -355,7 +355,10 @@ async function endpointRequest(
   const { givenContentType } = request;
   let body: Buffer = Buffer.alloc(0);
   if (Buffer.isBuffer(request.body)) body = request.body;
-  else if (!request.bodyLeftUnread) body = await bodyOfGet(request, bodyBytesMax);
+  else if (!request.bodyLeftUnread) {
+    body = await bodyOfGet(request, bodyBytesMax);
+    bodies.wasRead(request.bodyTurn, body.length);
+  }
   return {
     method: request.method,
     path: path === '' ? '/' : path,
