@@ -6,6 +6,7 @@ import type { AppEvents } from '#ingress/push-app-event.ts';
 import type { JobHandler } from '#jobs/job-registry.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { SourceRuns } from '#sources/run-source.ts';
+import { RemovalTurns } from '#storage/removal-turns.ts';
 import type { Store } from '#storage/store.ts';
 import type { JobKind } from '#storage/tables/job-tables.ts';
 import { deleteWorkflowHandler } from '#workflows/runs/delete-workflow.ts';
@@ -27,10 +28,11 @@ export function backgroundJobs(options: {
   imports: JobHandler;
   deletions: JobHandler;
 }): Record<JobKind, JobHandler> {
+  const removals = new RemovalTurns(options.store);
   return {
     run_source: options.runs,
-    delete_events: deleteEventsHandler(options),
-    delete_workflow: deleteWorkflowHandler(options),
+    delete_events: deleteEventsHandler({ ...options, removals }),
+    delete_workflow: deleteWorkflowHandler({ ...options, removals }),
     deliver_scheduled_event: deliverScheduledHandler({ ...options, router: options.delivery.finder }),
     fan_out_event: options.delivery.jobs.fan_out_event,
     fan_out_apphook: options.appEvents,

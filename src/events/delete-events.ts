@@ -1,8 +1,9 @@
 import type { JobPayloads } from '#jobs/job-kinds.ts';
 import type { JobHandler } from '#jobs/job-registry.ts';
-import { insertJobs, jobRow, type LeasedJob, settleJobs } from '#jobs/job-store.ts';
+import { deleteJobsFor, insertJobs, jobRow, type LeasedJob, settleJobs } from '#jobs/job-store.ts';
 import { CallerError } from '#lib/errors.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
+import type { RemovalTurns } from '#storage/removal-turns.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import { channels } from './event.ts';
 import { compareEventIds, formatEventId, parseEventId } from './event-id.ts';
@@ -11,6 +12,8 @@ import { deleteEmitter, deleteEventRange, lastEventId, pruneChannel } from './ev
 
 /** Events deleted in one transaction: the store's writer is never held for long. */
 const batchRows = 200;
+/** Jobs deleted in one transaction: 200 take a millisecond. Each that is left until the next one may be begun for nothing. */
+const batchJobs = 2000;
 /** Events that go in the transaction that removes their emitter; few channels ever hold more. */
 const removedWithEmitter = 1000;
 
@@ -56,8 +59,8 @@ export async function requestEventDeletion(
 }
 
 /**
- * Removes an emitter with its events in the transaction that removes what emitted them: the first batch immediately, what is
- * left by a job of that transaction, so that no crash leaves events without an owner.
+ * Removes an emitter with its events, and the jobs that wait for it, in the transaction that removes what emitted them: the first batch
+ * immediately, what is left by a job of that transaction, so that no crash leaves rows without an owner.
  */
 export async function removeEmitter(
   store: Pick<Store, 'notify'>,
@@ -66,7 +69,8 @@ export async function removeEmitter(
   nowMs: number,
 ): Promise<void> {
   await store.notify(tx, 'millrace_events', removedNotice(emitter.id));
-  if (await deleteEmitter(tx, emitter.id, removedWithEmitter)) return;
+  const hasNoJobs = await deleteJobsFor(tx, emitter.id, batchJobs);
+  if ((await deleteEmitter(tx, emitter.id, removedWithEmitter)) && hasNoJobs) return;
   const job = jobRow({
     id: newTimeOrderedId(nowMs),
     kind: 'delete_events',
@@ -80,14 +84,19 @@ export async function removeEmitter(
 }
 
 /** Carries out an accepted deletion, batch by batch; the job ends with the last one, so after a crash it continues where it stopped. */
-export function deleteEventsHandler(options: { store: Store; node: string }): JobHandler {
-  const { store, node } = options;
+export function deleteEventsHandler(options: {
+  store: Store;
+  removals: RemovalTurns;
+  node: string;
+}): JobHandler {
+  const { store, removals, node } = options;
   return {
-    async run(job: LeasedJob) {
+    async run(job: LeasedJob, signal: AbortSignal) {
       const { emitter_id, channel, start, end } = job.payload as JobPayloads['delete_events'];
       for (let done = false; !done; ) {
-        done = await store.transaction(async (tx) => {
+        done = await removals.transaction(signal, async (tx) => {
           if (channel === undefined) {
+            if (!(await deleteJobsFor(tx, emitter_id, batchJobs))) return false;
             if (!(await deleteEmitter(tx, emitter_id, batchRows))) return false;
             await settleJobs(store, tx, { node, jobs: [job] });
             return true;

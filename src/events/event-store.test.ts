@@ -6,6 +6,7 @@ import { LaneLeases } from '#jobs/lane-leases.ts';
 import { recoverExpired, registerNode } from '#jobs/node-store.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
+import { RemovalTurns } from '#storage/removal-turns.ts';
 import { placesForAny } from '../../test/support/claim-places.ts';
 import { emitUnheard, noSubscribers } from '../../test/support/no-subscribers.ts';
 import { readEvents } from '../../test/support/stored-events.ts';
@@ -423,7 +424,16 @@ describe('the event log', () => {
           { emitterId: 'dc_1', ownerId: 'o_1', channel: '$in', startId: id, endId: id },
           clock.now(),
         );
-        assert.equal(await runJobs(deleteEventsHandler({ store: fixture.store, node: 'n1' })), 1);
+        assert.equal(
+          await runJobs(
+            deleteEventsHandler({
+              store: fixture.store,
+              removals: new RemovalTurns(fixture.store),
+              node: 'n1',
+            }),
+          ),
+          1,
+        );
         clock.step(1_000);
         assert.equal(await runJobs(handler()), 0);
         assert.deepEqual(await readTexts(), []);
@@ -501,7 +511,13 @@ describe('the event log', () => {
           { emitterId: 'dc_1', ownerId: 'o_1', channel: '', ...range },
           clock.now(),
         );
-        return runJobs(deleteEventsHandler({ store: fixture.store, node: 'n1' }));
+        return runJobs(
+          deleteEventsHandler({
+            store: fixture.store,
+            removals: new RemovalTurns(fixture.store),
+            node: 'n1',
+          }),
+        );
       };
 
       for (const [rule, range, left] of [
@@ -545,7 +561,13 @@ describe('the event log', () => {
           clock.now(),
         );
         await emit(events('after'));
-        await runJobs(deleteEventsHandler({ store: fixture.store, node: 'n1' }));
+        await runJobs(
+          deleteEventsHandler({
+            store: fixture.store,
+            removals: new RemovalTurns(fixture.store),
+            node: 'n1',
+          }),
+        );
         assert.deepEqual(await readTexts(), ['after']);
       });
 
@@ -608,7 +630,16 @@ describe('the event log', () => {
           nowMs: clock.now(),
           retryDelayMs: () => 1_000,
         });
-        assert.equal(await runJobs(deleteEventsHandler({ store: fixture.store, node: 'n1' })), 1);
+        assert.equal(
+          await runJobs(
+            deleteEventsHandler({
+              store: fixture.store,
+              removals: new RemovalTurns(fixture.store),
+              node: 'n1',
+            }),
+          ),
+          1,
+        );
         assert.equal(await count(), 49);
         assert.equal((await readTexts()).at(-1), 'e451');
       });

@@ -313,29 +313,55 @@ async function dueBehindFullLanes(
   const chosenOf = new Map<string, number>();
   for (const { lane } of chosen) if (lane !== null) chosenOf.set(lane, (chosenOf.get(lane) ?? 0) + 1);
   const taken = (lane: string) => (runningByLane.get(lane) ?? 0) + (chosenOf.get(lane) ?? 0);
-  const { rows } = await sql<{ lane: string; owner_id: string | null }>`
+  const { rows } = await sql<WaitingLane>`
     with recursive lanes (lane) as (
       select min(lane) from jobs where state = 'queued' and lane is not null
       union all
       select (select min(jobs.lane) from jobs where jobs.state = 'queued' and jobs.lane > lanes.lane)
-      from lanes where lanes.lane is not null),
-    due (lane, owner_id) as (
-      select lane, (
-        select owner_id from jobs
-        where jobs.state = 'queued' and jobs.lane = lanes.lane and jobs.run_at_ms <= ${nowMs}
-        order by jobs.run_at_ms limit 1)
-      from lanes where lane is not null)
-    select lane, owner_id from due where owner_id is not null`.execute(tx);
-  const waiting = rows.flatMap(({ lane, owner_id: owner }) => {
-    if (owner === null || places.roomOf(owner) <= 0) return [];
-    return taken(lane) < places.laneMaxOf(owner) ? [lane] : [];
-  });
-  const elsewhere = await lanesElsewhere(store, tx, options, new Set(waiting));
-  const free = waiting.filter((lane) => !elsewhere.has(lane)).slice(0, rowsPerStatement);
+      from lanes where lanes.lane is not null)
+    select lanes.lane, oldest.id, oldest.owner_id from lanes join jobs oldest on oldest.id = (
+      select jobs.id from jobs
+      where jobs.state = 'queued' and jobs.lane = lanes.lane and jobs.run_at_ms <= ${nowMs}
+        and jobs.losses < ${suspectLosses} and jobs.kind in (${sql.join(options.kinds)})
+      order by jobs.run_at_ms, jobs.created_at_ms, jobs.id limit 1)
+    where lanes.lane is not null`.execute(tx);
+  const waiting = rows.filter(
+    ({ lane, owner_id: owner }) => places.roomOf(owner) > 0 && taken(lane) < places.laneMaxOf(owner),
+  );
+  const elsewhere = await lanesElsewhere(store, tx, options, new Set(waiting.map(({ lane }) => lane)));
+  const free = waiting.filter(({ lane }) => !elsewhere.has(lane)).slice(0, rowsPerStatement);
   const inNoLane = await dueJobs(tx, options).where('lane', 'is', null).limit(limit).execute();
-  if (free.length === 0) return inNoLane;
-  const inFreeLanes = await dueJobs(tx, options).where('lane', 'in', free).limit(limit).execute();
-  return [...inNoLane, ...inFreeLanes];
+  return [...inNoLane, ...(await dueOfLanes(tx, options, free))];
+}
+
+/** A lane with due jobs, and the oldest of them. */
+interface WaitingLane {
+  lane: string;
+  id: string;
+  owner_id: string;
+}
+
+/** Up to so many lanes more than the oldest job of each is looked at: each lane is a part of the statement. */
+const fewLanes = 16;
+
+/**
+ * The oldest due jobs of these lanes: one of each where there are many, the next claim takes the next. A statement over all lanes sorts
+ * all their jobs: with nine lanes of 5,000 each it took 8 to 12 ms of every claim.
+ */
+async function dueOfLanes(tx: Tx, options: ClaimOptions, lanes: readonly WaitingLane[]): Promise<DueJob[]> {
+  if (lanes.length > fewLanes)
+    return dueJobs(tx, options)
+      .where(
+        'id',
+        'in',
+        lanes.map(({ id }) => id),
+      )
+      .execute();
+  const perLane = Math.ceil(options.limit / lanes.length);
+  const [first, ...others] = lanes.map(({ lane }) =>
+    tx.selectFrom(dueJobs(tx, options).where('lane', '=', lane).limit(perLane).as('due')).selectAll(),
+  );
+  return first === undefined ? [] : others.reduce((all, next) => all.unionAll(next), first).execute();
 }
 
 /**

@@ -5,8 +5,9 @@ import { placesForAny } from '../../test/support/claim-places.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { TestClock } from '../../test/support/test-clock.ts';
 import { claimJobs, claimSuspect, endSolitude, type OwnerTurns, whatWaits } from './claim-store.ts';
+import { arrivalLane } from './held-jobs.ts';
 import {
-  deleteLane,
+  deleteJobsFor,
   insertJobs,
   jobRow,
   type LeasedJob,
@@ -614,12 +615,17 @@ describe('the job queue', () => {
       );
     });
 
-    test('deleting a lane removes what waits in it and takes what runs from its node', async () => {
-      await insert(row('a', { lane: 'x' }), row('b', { lane: 'x' }), row('c', { lane: 'y' }), row('d'));
+    test('a subject that is deleted loses the jobs of all its lanes, a bounded number at a time, also those that run', async () => {
+      const arrival = arrivalLane('x', { isEvaluated: false });
+      const evaluated = arrivalLane('x', { isEvaluated: true });
+      await insert(row('a', { lane: 'x' }), row('b', { lane: sharedLane('x') }), row('c', { lane: arrival }));
+      await insert(row('d', { lane: evaluated }), row('e', { lane: 'y' }), row('f'));
       await claim('n1', { limit: 1 });
-      await fixture.store.transaction((tx) => deleteLane(tx, 'x'));
+      const remove = () => fixture.store.transaction((tx) => deleteJobsFor(tx, 'x', 3));
+      assert.equal(await remove(), false);
+      assert.equal(await remove(), true);
       assert.deepEqual(await settle('n1', { id: 'a', attempts: 1 }), new Set());
-      assert.deepEqual((await claimedIds()).sort(), ['c', 'd']);
+      assert.deepEqual((await claimedIds()).sort(), ['e', 'f']);
     });
 
     if (fixture.dialect === 'postgres') {

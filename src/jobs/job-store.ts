@@ -304,9 +304,17 @@ export async function isQueued(db: Db, id: string): Promise<boolean> {
   return row !== undefined;
 }
 
-/** Removes what waits in a lane, for a subject that is deleted. */
-export async function deleteLane(tx: Tx, lane: string): Promise<void> {
-  await tx.deleteFrom('jobs').where('lane', '=', lane).execute();
+/** Removes jobs of a subject that is deleted, in each of its lanes and whichever node has them; at most `limit`. True when none is left. */
+export async function deleteJobsFor(tx: Tx, subject: string, limit: number): Promise<boolean> {
+  const jobs = tx.selectFrom('jobs').select('id').where('lane', 'in', lanesOf(subject)).limit(limit);
+  const { numDeletedRows } = await tx.deleteFrom('jobs').where('id', 'in', jobs).executeTakeFirst();
+  return Number(numDeletedRows) < limit;
+}
+
+/** The lane of a subject, the one of it that nodes share, and those of jobs that flow control has to look at. */
+function lanesOf(subject: string): string[] {
+  const arrivals = [true, false].map((isEvaluated) => arrivalLane(subject, { isEvaluated }));
+  return [subject, sharedLane(subject), ...arrivals];
 }
 
 /** What waits in the lane of a subject, in the one of it that nodes share, or for flow control to look at it: jobs, at most `limit` of which are counted, and the bytes of their payloads. */

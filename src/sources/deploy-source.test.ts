@@ -9,6 +9,7 @@ import { registerNode } from '#jobs/node-store.ts';
 import { must } from '#lib/assert.ts';
 import { newId } from '#lib/ids.ts';
 import { migrations } from '#storage/migrate.ts';
+import { RemovalTurns } from '#storage/removal-turns.ts';
 import type { AccountTable, DataKeyTable } from '#storage/tables/account-tables.ts';
 import type { BundleTable } from '#storage/tables/component-tables.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
@@ -57,7 +58,10 @@ forEachStore((fixture) => {
       [{ emitter_id: source.id }],
     );
     for (const job of jobs)
-      await deleteEventsHandler({ store, node: 'node_2' }).run(job, new AbortController().signal);
+      await deleteEventsHandler({ store, removals: new RemovalTurns(store), node: 'node_2' }).run(
+        job,
+        new AbortController().signal,
+      );
     assert.equal(await left(), 0);
     assert.deepEqual(await store.read.selectFrom('jobs').select('id').execute(), []);
   });

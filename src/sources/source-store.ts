@@ -6,8 +6,6 @@ import type { HealthState } from '#health/health.ts';
 import { hasHealth } from '#health/health-store.ts';
 import { forgetOutcomes } from '#health/outcome-store.ts';
 import { removeKeysOf } from '#idempotency/idempotency-key-store.ts';
-import { arrivalLane } from '#jobs/held-jobs.ts';
-import { deleteLane } from '#jobs/job-store.ts';
 import { sharedLane } from '#jobs/shared-lane.ts';
 import { deleteTicksOf, deleteTimersOf, insertTimers } from '#schedule/timer-store.ts';
 import type { Dialect } from '#storage/dialect.ts';
@@ -253,7 +251,6 @@ export async function deleteSource(
     .executeTakeFirst();
   if (Number(numDeletedRows) === 0) return false;
   await deleteTimersOf(tx, id);
-  for (const lane of [id, sharedLane(id), arrivalLane(id, { isEvaluated: true })]) await deleteLane(tx, lane);
   await deleteFlowOf(tx, id);
   await removeEmitter(store, tx, { id, ownerId: source.owner_id }, nowMs);
   await deleteComponentDbs(tx, [id]);

@@ -2,8 +2,7 @@ import { removeEmitter } from '#events/delete-events.ts';
 import { insertEmitter } from '#events/event-store.ts';
 import { deleteFlowOf } from '#flow-control/flow-queue-store.ts';
 import { forgetOutcomes } from '#health/outcome-store.ts';
-import { arrivalLane } from '#jobs/held-jobs.ts';
-import { deleteLane, insertJobs, jobRow } from '#jobs/job-store.ts';
+import { insertJobs, jobRow } from '#jobs/job-store.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
 import { deleteTicksOf, deleteTimers, deleteTimersOf, insertTimers } from '#schedule/timer-store.ts';
 import type { Store, Tx } from '#storage/store.ts';
@@ -108,9 +107,6 @@ export async function eraseWorkflow(
   await deleteWorkflowRow(tx, id);
   await deleteTimersOf(tx, id);
   await deleteTriggersOf(tx, id);
-  // Runs that wait have their jobs here; without them no node continues them.
-  await deleteLane(tx, id);
-  for (const isEvaluated of [true, false]) await deleteLane(tx, arrivalLane(id, { isEvaluated }));
   await deleteFlowOf(tx, id);
   await removeEmitter(store, tx, { id, ownerId }, nowMs);
   await forgetOutcomes(tx, id);

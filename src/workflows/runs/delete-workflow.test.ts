@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { keyRow, takeKeys } from '#idempotency/idempotency-key-store.ts';
+import { RemovalTurns } from '#storage/removal-turns.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
 import { deleteWorkflowHandler } from './delete-workflow.ts';
 
@@ -18,7 +19,10 @@ forEachStore((fixture) => {
       ...{ id: 'j', kind: 'delete_workflow' as const, ownerId: 'o_1', lane: null, attempts: 1 },
       ...{ payload: { workflow_id: 'p_1' }, bytes: 0, createdAtMs: 1 },
     };
-    await deleteWorkflowHandler({ store, node: 'node_1' }).run(job, new AbortController().signal);
+    await deleteWorkflowHandler({ store, removals: new RemovalTurns(store), node: 'node_1' }).run(
+      job,
+      new AbortController().signal,
+    );
     const left = await store.read.selectFrom('idempotency_keys').select('id').execute();
     assert.deepEqual(
       left.map(({ id }) => id),

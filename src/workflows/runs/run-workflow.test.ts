@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { must } from '#lib/assert.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { LinkAction } from '#storage/tables/workflow-tables.ts';
 import { finished, RunFixture, threw } from '../../../test/support/run-fixture.ts';
@@ -8,6 +9,7 @@ import { waitFor } from '../../../test/support/wait-for.ts';
 import { insertPrepared } from './insert-prepared.ts';
 import { linkPath, linkToken } from './run-link.ts';
 import { stepsOfRun } from './run-step-store.ts';
+import { findRun } from './run-store.ts';
 
 const hour = 3_600_000;
 
@@ -470,6 +472,20 @@ forEachStore((stores) => {
     const error = JSON.parse(run.error ?? '{}');
     assert.deepEqual([error.code, error.msg], ['ConfigurationError', 'step a: no account "apn_1"']);
     assert.deepEqual((await fixture.errors())[0].original_event, { n: 1 });
+  });
+
+  test('a run of a workflow that was deleted meanwhile is dropped, and is no failure', async () => {
+    const deployments = {
+      get: () => Promise.reject(new CallerError('not_found', 'workflow p_1 was deleted', { id: 'p_1' })),
+    };
+    await using fixture = await RunFixture.start(stores.store, { steps: { a: finished() }, deployments });
+    const runId = await fixture.start();
+    const jobsLeft = () => fixture.store.read.selectFrom('jobs').select('id').execute();
+    await waitFor(async () => (await jobsLeft()).length === 0, { what: 'its job to be gone' });
+    const { ended_at_ms } = must(await findRun(fixture.store.read, runId), 'its run');
+    assert.equal(ended_at_ms, null, 'the removal of the workflow takes it');
+    assert.deepEqual(await fixture.errors(), []);
+    assert.deepEqual(await fixture.store.read.selectFrom('health').selectAll().execute(), []);
   });
 
   test('credentials that end during a run are asked for again before its next step', async () => {

@@ -57,7 +57,6 @@ export class WorkflowRuns implements JobHandler {
   readonly #bus: EventBus;
   readonly #clock: Clock;
   readonly #logger: Logger;
-  readonly #node: string;
   readonly #router: EventRouter;
   readonly #runner: Pick<Runner, 'releaseScratch'>;
   readonly #deployments: { get(deploymentId: string): Promise<LoadedDeployment> };
@@ -65,6 +64,7 @@ export class WorkflowRuns implements JobHandler {
   readonly #turns: RunTurns;
   readonly #markRunning: BatchWrite<BegunJob, void>;
   readonly #postpone: BatchWrite<BegunJob & { runAtMs: number }, void>;
+  readonly #dropJob: BatchWrite<BegunJob, void>;
   readonly #surroundings: RunSurroundings;
   readonly #observers: RunObservers;
   readonly #keptAnswers: AnswerKeeper;
@@ -105,7 +105,6 @@ export class WorkflowRuns implements JobHandler {
     this.#router = options.router;
     this.#clock = options.clock;
     this.#logger = options.logger;
-    this.#node = options.node;
     this.#runner = options.runner;
     this.#deployments = options.deployments;
     this.#surroundings = options.surroundings;
@@ -122,6 +121,7 @@ export class WorkflowRuns implements JobHandler {
     });
     this.#markRunning = markRunningWrite(options);
     this.#postpone = postponeWrite(options);
+    this.#dropJob = dropWrite(options);
     options.store.onNotify((channel, payload) => {
       if (channel !== 'millrace_jobs') return;
       if (payload.startsWith(cancelNotice)) this.abandon(payload.slice(cancelNotice.length));
@@ -353,6 +353,13 @@ export class WorkflowRuns implements JobHandler {
 
   /** Its deployment cannot be loaded: what it was configured with is gone. */
   async #refuse(run: RunTable, job: LeasedJob, cause: CallerError): Promise<TurnEnd> {
+    // What a removed workflow leaves is removed batch by batch, and the pool is sometimes faster.
+    const goneId = cause.code === 'not_found' ? cause.details?.id : undefined;
+    if (goneId === run.workflow_id || goneId === run.deployment_id) {
+      await job.unpersisted?.write();
+      await this.#store.writes.submit(this.#dropJob, begunJob(job));
+      return 'cancelled';
+    }
     await job.unpersisted?.write();
     const error = { code: 'ConfigurationError', msg: cause.message, stack: '' };
     const failure = { error, ...this.#surroundings };
@@ -375,7 +382,7 @@ export class WorkflowRuns implements JobHandler {
   async #drop(job: LeasedJob, reason: string): Promise<void> {
     this.#logger.info({ job: job.id, reason }, 'run.job-dropped');
     await job.unpersisted?.write();
-    await this.#store.transaction((tx) => settleJobs(this.#store, tx, { node: this.#node, jobs: [job] }));
+    await this.#store.writes.submit(this.#dropJob, begunJob(job));
   }
 }
 
@@ -414,6 +421,19 @@ function markRunningWrite(options: { store: Store; node: string; clock: Clock })
     ownerOf: ({ ownerId }) => ownerId,
     async run(tx, jobs) {
       await markRunning(store, tx, { node, jobs, nowMs: clock.now() });
+      return jobs.map(() => undefined);
+    },
+  };
+}
+
+/** Jobs without a run to continue. Together, because those of a removed workflow come by the hundred. */
+function dropWrite({ store, node }: { store: Store; node: string }): BatchWrite<BegunJob, void> {
+  return {
+    name: 'drop-run-jobs',
+    endsWork: true,
+    ownerOf: ({ ownerId }) => ownerId,
+    async run(tx, jobs) {
+      await settleJobs(store, tx, { node, jobs });
       return jobs.map(() => undefined);
     },
   };
