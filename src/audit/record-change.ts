@@ -1,3 +1,4 @@
+import { FairQueue } from '#lib/fair-queue.ts';
 import { newId } from '#lib/ids.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import type { AuditRecordTable } from '#storage/tables/audit-tables.ts';
@@ -13,22 +14,32 @@ import { type AuditedObject, auditedObject } from './audited-objects.ts';
 import { ChangeWatch } from './change-watch.ts';
 import { describeChange } from './describe-change.ts';
 
+/** Transactions of changes at the same time: writes of an embedded store wait for each other in the order of their requests. */
+const changesAtOnce = 4;
+const changesPerAuthor = 2;
+
 /**
  * The same store, whose transactions write the audit record of the change that they are part of. Promises:
  * - a change by a transaction and its record are stored together, or neither is;
  * - a change by a group-committed write has its record before its request is answered, but a crash in between leaves none;
- * - a record whose `status` is null was not completed: the service stopped before it answered.
+ * - a record whose `status` is null was not completed: the service stopped before it answered;
+ * - changes of one author, however many are asked for at the same time, keep writes of the service and of others waiting for two transactions at most.
  */
 export function auditedStore<S extends Store>(store: S): S {
+  const turns = new FairQueue(changesAtOnce, { perAsker: changesPerAuthor });
   return {
     ...store,
     transaction: <T>(work: (tx: Tx) => Promise<T>): Promise<T> => {
       const context = auditContexts.getStore();
       return context === undefined || context.isOver
         ? store.transaction(work)
-        : recordedTransaction(store, context, work);
+        : turns.run(authorOf(context), () => recordedTransaction(store, context, work));
     },
   };
+}
+
+function authorOf({ actor, ownerId, address }: AuditContext): string | null {
+  return actor.userId ?? ownerId ?? address;
 }
 
 async function recordedTransaction<T>(

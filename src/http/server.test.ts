@@ -4,10 +4,12 @@ import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
 import { Registry } from 'prom-client';
 import { systemClock } from '#lib/clock.ts';
+import { CallerError } from '#lib/errors.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
 import { postgresSkip } from '../../test/support/databases.ts';
 import { createStoreLocation, type StoreLocation } from '../../test/support/stores.ts';
+import { AnswerPace } from './answer-pace.ts';
 import { createServer, type ServerOptions } from './server.ts';
 
 for (const dialect of ['sqlite', 'postgres'] as const)
@@ -24,6 +26,15 @@ for (const dialect of ['sqlite', 'postgres'] as const)
       const options: Partial<ServerOptions> = {
         ...{ store, clock: systemClock, logger: silentLogger, metrics: new Registry(), api: false },
         arrival: { timeoutMs: 100, checkEveryMs: 20 },
+        ingress: (ingress) => {
+          const config = { public: true, userContent: true };
+          ingress.get('/in/answers', { config }, (_request, reply) =>
+            reply.code(404).send('user code says so'),
+          );
+          ingress.get('/in/refused', { config }, () =>
+            Promise.reject(new CallerError('unknown_endpoint', 'none')),
+          );
+        },
       };
       app = await createServer(options as ServerOptions);
       await app.listen({ host: '127.0.0.1', port: 0 });
@@ -69,6 +80,26 @@ for (const dialect of ['sqlite', 'postgres'] as const)
         code: 'invalid_request',
         error: 'the request is not well-formed HTTP',
       });
+    });
+
+    test('refusals and pages are paced, what endpoints answer is not', async (t) => {
+      const paced: string[] = [];
+      t.mock.method(AnswerPace.prototype, 'delayMs', (caller: string) => {
+        paced.push(caller);
+        return 1;
+      });
+      const statusOf = async (path: string) => (await fetch(new URL(path, url))).status;
+      for (const [path, status] of [
+        ['/healthz', 200],
+        ['/nothing', 404],
+        ['/in/refused', 404],
+        ['/%', 400],
+      ] as const) {
+        assert.equal(await statusOf(path), status, path);
+        assert.deepEqual(paced.splice(0), ['127.0.0.1'], path);
+      }
+      assert.equal(await statusOf('/in/answers'), 404);
+      assert.deepEqual(paced, []);
     });
 
     test('a process that cannot reach its store says that it is not ready, and lives', async () => {

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import {
   type FastifyError,
@@ -18,6 +19,7 @@ import type { Logger } from '#lib/logger.ts';
 import { writeJson } from '#lib/write-json.ts';
 import { metricDefinitions } from '#telemetry/metric-definitions.ts';
 import { noTracer, type Tracer } from '#telemetry/tracer.ts';
+import { AnswerPace } from './answer-pace.ts';
 import { beginAudit, completeAudit } from './audit-requests.ts';
 import { authenticateEverything } from './authenticate.ts';
 import { addCommonParameters } from './common-parameters.ts';
@@ -52,6 +54,13 @@ const summaryMs = 60_000;
 /** Paths contain registry keys and cursors; longer ones match nothing. */
 const pathParameterLengthMax = 500;
 
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The service refused it, or failed. */
+    isRefused: boolean;
+  }
+}
+
 export interface ServerOptions extends RouteOptions, Pick<RepeatedRequestOptions, 'apiRequests'> {
   version: string;
   logger: Logger;
@@ -85,6 +94,7 @@ export async function createServer(options: ServerOptions): Promise<App> {
   const hostOf = requestHost(trustedProxies);
   const isTrusted = trustedProxyCheck(trustedProxies);
   const unwanted = new UnwantedBodies();
+  const pace = new AnswerPace();
   const server = fastify({
     bodyLimit: apiBodyBytesMax,
     requestTimeout: arrival.timeoutMs,
@@ -100,7 +110,9 @@ export async function createServer(options: ServerOptions): Promise<App> {
     frameworkErrors: (error, request, reply) => {
       reply.headers({ 'x-request-id': request.id, ...securityHeaders });
       // No hook is called for these.
-      void readUnwanted(unwanted, request, reply).then(() => sendError(error, request, reply, logger));
+      void readUnwanted(unwanted, request, reply)
+        .then(() => delay(pace.delayMs(request.ip)))
+        .then(() => sendError(error, request, reply, logger));
     },
     clientErrorHandler: answerUnreadable,
     rewriteUrl: (request: IncomingMessage) => {
@@ -126,6 +138,7 @@ export async function createServer(options: ServerOptions): Promise<App> {
     done();
   });
   readUnwantedBodies(app, unwanted);
+  paceAnswers(app, pace);
   traceRequests(app, options.tracer ?? noTracer);
   addResponseHeaders(app);
   observeRequests(app, options);
@@ -233,6 +246,21 @@ async function readUnwanted(
 ): Promise<void> {
   const isRead = await unwanted.drain(raw, ip);
   if (!isRead) reply.header('connection', 'close');
+}
+
+/** Answers that cost their caller nothing; those of endpoints belong to their owners, unless the service refuses the request. */
+function paceAnswers(app: App, pace: AnswerPace): void {
+  app.decorateRequest('isRefused', false);
+  app.addHook('onError', (request, _reply, _error, done) => {
+    request.isRefused = true;
+    done();
+  });
+  app.addHook('onSend', (request, _reply, payload, done) => {
+    const isPage = request.caller === null && request.routeOptions.config.userContent !== true;
+    const delayMs = isPage || request.isRefused ? pace.delayMs(sender(request)) : 0;
+    if (delayMs === 0) done(null, payload);
+    else setTimeout(done, delayMs, null, payload);
+  });
 }
 
 const securityHeaders = {

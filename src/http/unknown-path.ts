@@ -4,29 +4,30 @@ import type { App } from './route-support.ts';
 
 /** Answers requests that no route takes, before their body is read: 405 with Allow where other methods work, else 404. */
 export function refuseUnknownPaths(app: App): void {
-  const methodsByPath = new Map<string, Set<string>>();
-  app.addHook('onRoute', (route) => {
-    if (route.config?.page === true) return;
-    const methods = methodsByPath.get(route.url) ?? new Set();
-    for (const method of [route.method].flat()) methods.add(method);
-    methodsByPath.set(route.url, methods);
+  const byUrl = new Map<string, KnownPath>();
+  app.addHook('onRoute', ({ url, method, config }) => {
+    if (config?.page === true) return;
+    const known = byUrl.get(url) ?? { segments: segmentsOf(url), methods: new Set() };
+    for (const name of [method].flat()) known.methods.add(name);
+    byUrl.set(url, known);
   });
   app.addHook('onRequest', async (request, reply) => {
-    if (request.is404) refuse(request, reply, methodsByPath);
+    if (request.is404) refuse(request, reply, byUrl);
   });
   // Never reached with the hook above; without it Fastify would have an answer of its own.
-  app.setNotFoundHandler((request, reply) => refuse(request, reply, methodsByPath));
+  app.setNotFoundHandler((request, reply) => refuse(request, reply, byUrl));
 }
 
-function refuse(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  methodsByPath: ReadonlyMap<string, ReadonlySet<string>>,
-): never {
+interface KnownPath {
+  segments: readonly string[];
+  methods: Set<string>;
+}
+
+function refuse(request: FastifyRequest, reply: FastifyReply, byUrl: ReadonlyMap<string, KnownPath>): never {
   const path = segmentsOf(request.url.split('?', 1)[0] ?? '');
   const allowed = new Set<string>();
-  for (const [pattern, methods] of methodsByPath) {
-    if (matches(segmentsOf(pattern), path)) for (const method of methods) allowed.add(method);
+  for (const { segments, methods } of byUrl.values()) {
+    if (matches(segments, path)) for (const method of methods) allowed.add(method);
   }
   if (allowed.size === 0) {
     throw new CallerError('unknown_path', 'no operation has this path; /openapi.json lists them all');
