@@ -55,6 +55,22 @@ test('what is claimed at once shrinks with what is free, to nothing in number or
   assert.equal(places.areFree, true);
 });
 
+test('jobs that begin with the next commit have their places kept, so that they do not take the reserve', () => {
+  let nowMs = 0;
+  const places = new PoolPlaces({ nowMs: () => nowMs });
+  for (let n = 0; n < runningMax - 100; n += 1) places.take(job(`dc_${n}`));
+  for (let n = 0; n < 100; n += 1) {
+    assert.equal(places.areFreeIn('dc_new', 'o_1'), true);
+    places.promise(`p_${n}`);
+  }
+  assert.deepEqual([places.areFreeIn('dc_new', 'o_1'), places.left], [false, 0]);
+  assert.equal(places.areFreeIn('dc_of_another', 'o_2'), true);
+  for (let n = 0; n < 50; n += 1) places.take(job(null, { id: `p_${n}` }));
+  assert.equal(places.left, 0);
+  nowMs = 5_001;
+  assert.equal(places.left, 50, 'those that were not stored');
+});
+
 test('an owner that has taken all places leaves a reserve to those that have few, each a part of what is left', () => {
   const places = new PoolPlaces();
   const greedy = Array.from({ length: runningMax }, (_, n) => job(`dc_${n}`));

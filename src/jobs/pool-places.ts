@@ -42,6 +42,9 @@ export interface OwnerPlaces {
   laneMaxOf(ownerId: string): number;
 }
 
+/** A job that has not begun so long after its place was promised will not: what it comes from was not stored. */
+const promisedMs = 5_000;
+
 /** What an owner has here. */
 interface Use {
   jobs: number;
@@ -56,10 +59,26 @@ export class PoolPlaces implements OwnerPlaces {
   readonly #perLane = new Map<string, number>();
   readonly #stayingPerLane = new Map<string, number>();
   readonly #perOwner = new Map<string, Use>();
+  /** Ids of jobs that begin when they are on disk, and when they were promised a place; oldest first. */
+  readonly #promised = new Map<string, number>();
   #jobs = 0;
   #bytes = 0;
+  readonly #nowMs: () => number;
+
+  constructor({ nowMs = () => performance.now() }: { nowMs?: () => number } = {}) {
+    this.#nowMs = nowMs;
+  }
+
+  /**
+   * Keeps a place for a job until it begins. Hundreds that come with one commit would each find the last place free, and take the
+   * reserve of owners with few jobs.
+   */
+  promise(jobId: string): void {
+    this.#promised.set(jobId, this.#nowMs());
+  }
 
   take(job: LeasedJob): void {
+    this.#promised.delete(job.id);
     this.#jobs += 1;
     this.#bytes += job.bytes;
     const own = this.#perOwner.get(job.ownerId) ?? { jobs: 0, bytes: 0 };
@@ -89,12 +108,22 @@ export class PoolPlaces implements OwnerPlaces {
 
   /** True when an owner may have another place whatever it has already. */
   get areFree(): boolean {
-    return this.#jobs < runningMax && this.#bytes < runningBytesMax;
+    return this.#jobs + this.#promisedCount < runningMax && this.#bytes < runningBytesMax;
   }
 
   /** Places that any owner may have. */
   get left(): number {
-    return this.areFree ? runningMax - this.#jobs : 0;
+    return this.areFree ? runningMax - this.#jobs - this.#promisedCount : 0;
+  }
+
+  get #promisedCount(): number {
+    if (this.#promised.size === 0) return 0;
+    const fromMs = this.#nowMs() - promisedMs;
+    for (const [id, atMs] of this.#promised) {
+      if (atMs >= fromMs) break;
+      this.#promised.delete(id);
+    }
+    return this.#promised.size;
   }
 
   /** `othersWait`: jobs wait in the store for places. */
@@ -155,7 +184,7 @@ export class PoolPlaces implements OwnerPlaces {
 
   /** How many may be claimed together: a part of the free places, so that the share of a lane shrinks as lanes take theirs. */
   claimMax(): number {
-    const left = this.areFree ? runningMax - this.#jobs : this.#reservedLeft;
+    const left = this.areFree ? this.left : this.#reservedLeft;
     return Math.min(claimMax, Math.ceil(left / 4));
   }
 

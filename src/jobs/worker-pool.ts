@@ -171,6 +171,11 @@ export class WorkerPool {
     );
   }
 
+  /** Keeps a place for a job that had room, and is going to be `run` when it is on disk. */
+  promise(jobId: string): void {
+    this.#places.promise(jobId);
+  }
+
   /** For how many jobs the answer of `hasRoom` holds: a job takes its place only when it begins. */
   get placesLeft(): number {
     return this.#places.left;

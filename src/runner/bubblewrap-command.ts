@@ -109,8 +109,8 @@ export function kernelCommand(grant: SandboxGrant, tools: KernelPrograms): [stri
       ...files.flatMap(([from = '', to = '']) => ['--ro-bind', from, to]),
       // A folder that does not exist yet cannot be read. The runner installs the packages that it needs first.
       ...packages.flatMap((folder) => ['--ro-bind-try', folder, packagesInside(folder)]),
-      // Read-only, because a process may write its own priority there.
-      ...['--proc', '/proc', '--remount-ro', '/proc'],
+      // The command line of the kernel holds secrets on some machines. Read-only, because a process may write its own priority there.
+      ...['--proc', '/proc', '--ro-bind', '/dev/null', '/proc/cmdline', '--remount-ro', '/proc'],
       ...devices.flatMap((device) => ['--dev-bind', device, device]),
       ...['--size', String(grant.scratchBytesMax), '--tmpfs', insidePaths.tmp],
       // The root is in memory as well, and its size has no limit.

@@ -503,6 +503,9 @@ test('functions that Node permits but that lead out are refused, however the cod
   assert.equal(resultOf(await evaluate('return process.report.reportOnFatalError ?? false')), false);
   const looks = 'process.report.excludeNetwork = true; return typeof process.report.getReport().header';
   assert.equal(resultOf(await evaluate(looks)), 'object', 'packages that ask for their libc do this');
+  const network =
+    'process.report.excludeNetwork = false; return process.report.getReport().header.networkInterfaces ?? []';
+  assert.deepEqual(resultOf(await evaluate(network)), [], 'the addresses of the machine');
   // Calls that packages make while they load still work.
   assert.deepEqual(
     resultOf(

@@ -51,6 +51,12 @@ const attacks: readonly PackageAttack[] = [
   dependsOn('a path', () => '../..'),
   dependsOn('an alias of a path', () => 'npm:../..'),
   {
+    ...{ name: 'a dependency on a folder and one on a link', ending: 'unsupported_specifier' },
+    make: ({ folder: place }) => ({
+      manifest: { dependencies: { evil: `file:${place}`, worse: `link:${place}` } },
+    }),
+  },
+  {
     name: 'a tarball on another server',
     ending: 'package_refused',
     make: ({ url }) => ({ tarball: `${url}/x.tgz` }),

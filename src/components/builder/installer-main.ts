@@ -21,9 +21,14 @@ let hasConnections = false;
 
 readMessages<InstallRequest | FetchRequest>(process.stdin, (request) => void answer(request));
 process.stdin.on('close', () => output.end());
+/** Rejects with what npm's code throws beside its promises, such as for two dependencies that are no packages: nothing else would end the request. */
+let beside = Promise.withResolvers<never>();
+process.on('unhandledRejection', (reason) => beside.reject(reason));
 
 async function answer(request: InstallRequest | FetchRequest): Promise<void> {
   let message: InstallerOutput;
+  beside = Promise.withResolvers();
+  beside.promise.catch(() => {});
   try {
     // For good: a later request with other registries is refused them.
     if (!hasConnections) {
@@ -35,7 +40,10 @@ async function answer(request: InstallRequest | FetchRequest): Promise<void> {
     const checkWrites = boundWrites(request);
     if (request.type === 'install') {
       const { installPackages } = await import('./install-packages.ts');
-      message = { type: 'installed', ...(await installPackages(request)) };
+      message = {
+        type: 'installed',
+        ...(await Promise.race([installPackages(request), beside.promise])),
+      };
     } else {
       const { fetchPackage } = await import('./fetch-package.ts');
       const { files, ...fetched } = await fetchPackage(request);

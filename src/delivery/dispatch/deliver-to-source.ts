@@ -15,7 +15,7 @@ const busyDelayMs = 5_000;
 
 export interface SourceDeliveryOptions {
   store: Store;
-  pool: Pick<WorkerPool, 'node' | 'hasRoom' | 'run' | 'leftInStore'>;
+  pool: Pick<WorkerPool, 'node' | 'hasRoom' | 'promise' | 'run' | 'leftInStore'>;
   waiting: WaitingRuns;
   clock: Clock;
   /** A run was stored that flow control has to look at. */
@@ -55,6 +55,7 @@ export async function deliverToSource(
     return { kind: 'delivered', attempt, handover: { job: held, stored: () => onHeld(sourceId) } };
   }
   if (pool.hasRoom(lane, source.owner_id)) {
+    pool.promise(job.id);
     const stored = () => pool.run(leasedHere(job, delivery.body.length));
     return { kind: 'delivered', attempt, handover: { job: jobRow(job, pool.node), stored } };
   }

@@ -61,17 +61,16 @@ function withoutMachine(getCertificates: GetCertificates): GetCertificates {
   };
 }
 
-/** Code may read a report, but not write one when the process ends. */
+/** Code may read a report, but not write one when the process ends. It has nothing of the machine's network in it. */
 function reportWithoutFiles(): unknown {
   const report = process.report as NodeJS.ProcessReport & { excludeNetwork: boolean };
-  // Packages set `excludeNetwork` before they read a report. Nothing else can be set.
+  report.excludeNetwork = true;
   return Object.seal({
+    // Packages set it before they read a report, which stays without effect. Nothing else can be set.
     get excludeNetwork() {
-      return report.excludeNetwork;
+      return true;
     },
-    set excludeNetwork(value) {
-      report.excludeNetwork = value;
-    },
+    set excludeNetwork(_value) {},
     getReport: report.getReport.bind(report),
     writeReport: () => {
       throw refusal('process.report.writeReport');

@@ -209,6 +209,17 @@ forEachStore((fixture) => {
     assert.equal((await hostCall('get', { key: 'secret' })).header.found, true);
   });
 
+  test('what is no id of a store is refused by name, whatever code sends', async () => {
+    const { answer } = await setUp();
+    for (const store of [['ds_1'], { toString: 1, length: 3 }, 1, true])
+      await assert.rejects(
+        answer('o_1', { kind: 'data_store', header: { store, op: 'get', key: 'a' }, body: Buffer.of() }),
+        {
+          ...{ code: 'invalid_parameter', message: 'store: expected the id of a data store' },
+        },
+      );
+  });
+
   test('without a store it is the one named default, made when it is first used, one for each owner', async () => {
     const { store, clock, answer } = await setUp();
     const hostCall = (ownerId: string, header: Record<string, unknown>) =>

@@ -34,8 +34,11 @@ export function dataStoreHostCalls(options: {
     const { store: named } = hostCall.header;
     if (named !== undefined && named !== null && named !== '') {
       // PostgreSQL refuses a text with a NUL, and with it the whole batch.
-      if (typeof named !== 'string' || named.includes('\0'))
-        throw notFound('data store', String(named), 'store');
+      if (typeof named !== 'string')
+        throw new CallerError('invalid_parameter', 'store: expected the id of a data store', {
+          parameter: 'store',
+        });
+      if (named.includes('\0')) throw notFound('data store', named, 'store');
       return answer({ ownerId, storeId: named, isOwn: false }, hostCall);
     }
     const known = defaults.get(ownerId);

@@ -179,6 +179,7 @@ export class RunStarter {
     const made = this.#make(trigger, lane, here);
     if (flowControl !== null)
       return { ...made, stored: () => this.#arrived(trigger.workflowId, flowControl) };
+    if (here) this.#pool.promise(made.job.id);
     const stored = here
       ? () => this.#take(made, leased(made))
       : () => this.#pool.leftInStore(lane, trigger.ownerId);

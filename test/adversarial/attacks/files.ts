@@ -392,6 +392,12 @@ export const fileAttacks: readonly Attack[] = [
       "return fs.readFileSync('/proc/self/mountinfo', 'utf8').length > 0 && 'done';",
     ],
     [
+      'the command line of the kernel',
+      'ERR_ACCESS_DENIED',
+      'EACCES',
+      "return fs.readFileSync('/proc/cmdline', 'utf8').length > 0 && 'done';",
+    ],
+    [
       'shared memory of the machine',
       'ERR_ACCESS_DENIED',
       'ENOENT',
