@@ -6,6 +6,7 @@ import { UnavailableError } from '#lib/errors.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { type BatchWrite, GroupCommit, type WriteShares } from './group-commit.ts';
 import type { Store, Tx } from './store.ts';
+import { type QueuedWrite, WriteQueue } from './write-queue.ts';
 
 interface Emitter {
   id: string;
@@ -297,15 +298,34 @@ describe('group commit', () => {
     const others = [0, 1, 2].map((number) => commits.submit(write, { ownerId: 'b', number }));
     gate.resolve();
     await Promise.all([first, ...flood, ...others]);
-    assert.equal(taken[0]?.length, 256);
+    assert.equal(taken[0]?.length, 64 + 3, 'others do not wait for 256 writes of one owner');
     // A batch is in the order of submission.
-    assert.deepEqual(taken[0]?.slice(-4), ['a252', 'b0', 'b1', 'b2']);
+    assert.deepEqual(taken[0]?.slice(-4), ['a63', 'b0', 'b1', 'b2']);
     const order = (ownerId: string) => taken.flat().filter((name) => name.startsWith(ownerId));
     assert.deepEqual(
       order('a'),
       numbers.map((number) => `a${number}`),
     );
     assert.deepEqual(order('b'), ['b0', 'b1', 'b2']);
+  });
+
+  test('an owner has whole batches from two seconds after the last write of another', () => {
+    let nowMs = 0;
+    const queue = new WriteQueue<QueuedWrite>({ nowMs: () => nowMs });
+    const add = (ownerId: string, count: number) => {
+      for (let n = 0; n < count; n += 1)
+        queue.add({ ...{ ownerId, bytes: 0, isUrgent: true, endsWork: false }, state: 'waiting', number: 0 });
+    };
+    add('a', 300);
+    assert.equal(queue.takeBatch().length, 256);
+    queue.takeAll();
+    add('b', 1);
+    add('a', 300);
+    assert.equal(queue.takeBatch().length, 65);
+    nowMs = 1_999;
+    assert.equal(queue.takeBatch().length, 64);
+    nowMs = 2_000;
+    assert.equal(queue.takeBatch().length, 172);
   });
 
   test('the turns of a batch continue where those of the batch before ended', async () => {
@@ -326,7 +346,7 @@ describe('group commit', () => {
     );
   });
 
-  test('an owner with large writes takes a quarter of the bytes of a batch while others wait', async () => {
+  test('an owner with large writes has a megabyte of a batch while others write', async () => {
     const taken: string[][] = [];
     const { gate, begun, commits } = gatedCommits();
     const write = ownedWrite(taken);
@@ -344,10 +364,7 @@ describe('group commit', () => {
       taken.map((batch) => batch.filter((name) => name.startsWith(ownerId)).length);
     assert.deepEqual(
       [share('a'), share('b')],
-      [
-        [4, 16],
-        [252, 48],
-      ],
+      [Array.from({ length: 20 }, () => 1), [64, 64, 64, 64, 44, ...Array.from({ length: 15 }, () => 0)]],
     );
   });
 

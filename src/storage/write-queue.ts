@@ -21,8 +21,15 @@ interface Lane<Write> {
   /** Index of the first write that was not taken. */
   first: number;
   bytes: number;
-  /** Bytes of those that were taken. */
+  /** Those that were taken for the batch, and their bytes. */
+  takenCount: number;
   takenBytes: number;
+}
+
+/** What one owner may have in a batch. */
+interface Portion {
+  count: number;
+  bytes: number;
 }
 
 /** Writes of a batch that is being taken, and the lanes that they are taken from. */
@@ -45,8 +52,14 @@ const sharePerRoom = 3;
 export const batchMax = 256;
 /** A batch ends with the item that reaches this: one message to the store must not grow to gigabytes. */
 const batchBytesMax = 16 * 1024 * 1024;
-/** An owner that has this much in a batch adds to it only what others leave room for. */
-const batchBytesPerOwner = batchBytesMax / 4;
+/**
+ * What one owner may have in a batch while others write, which wait for the whole batch: with 256 runs of one owner in it, or 16 MB, it took
+ * 40 ms and more. Small batches cost an owner who writes much a commit for each of them.
+ */
+const sharedPortion: Portion = { count: 64, bytes: 1024 * 1024 };
+const wholeBatch: Portion = { count: batchMax, bytes: Number.POSITIVE_INFINITY };
+/** Others are taken to write for so long after their last write. */
+const othersMs = 2_000;
 
 /**
  * Writes that wait for the store, by owner. Owners take turns when a batch is taken, so that an owner with few writes has them in the next
@@ -60,6 +73,14 @@ export class WriteQueue<Write extends QueuedWrite> {
   #bytes = 0;
   #urgent = 0;
   #added = 0;
+  /** The last write of an owner, and the last one of another owner than that. */
+  #latest: { ownerId: string | undefined; atMs: number } = { ownerId: undefined, atMs: 0 };
+  #otherAtMs = Number.NEGATIVE_INFINITY;
+  readonly #nowMs: () => number;
+
+  constructor({ nowMs = () => performance.now() }: { nowMs?: () => number } = {}) {
+    this.#nowMs = nowMs;
+  }
 
   get length(): number {
     return this.#length;
@@ -76,9 +97,10 @@ export class WriteQueue<Write extends QueuedWrite> {
     const refusal = this.#refusalOf(write, lane);
     if (refusal !== undefined) return refusal;
     if (lane === undefined) {
-      lane = { writes: [], first: 0, bytes: 0, takenBytes: 0 };
+      lane = { writes: [], first: 0, bytes: 0, takenCount: 0, takenBytes: 0 };
       this.#lanes.set(write.ownerId, lane);
     }
+    this.#noteOwner(write.ownerId);
     write.number = this.#added;
     this.#added += 1;
     lane.writes.push(write);
@@ -91,14 +113,15 @@ export class WriteQueue<Write extends QueuedWrite> {
 
   /** The writes of the next batch, without those that were cancelled. */
   takeBatch(): Write[] {
+    const isShared = this.#nowMs() - this.#otherAtMs < othersMs;
     const fits = this.#length <= batchMax && this.#bytes < batchBytesMax;
-    if (this.#lanes.size === 1 && fits) return this.takeAll();
+    if (this.#lanes.size === 1 && fits && !isShared) return this.takeAll();
     const batch: Batch<Write> = { writes: [], bytes: 0, lanes: new Set() };
-    this.#takeTurns(batch, batchBytesPerOwner);
-    this.#takeTurns(batch, Number.POSITIVE_INFINITY);
+    this.#takeTurns(batch, isShared ? sharedPortion : wholeBatch);
     for (const lane of batch.lanes) {
       lane.writes.splice(0, lane.first);
       lane.first = 0;
+      lane.takenCount = 0;
       lane.takenBytes = 0;
     }
     return inOrder(batch.writes);
@@ -125,14 +148,22 @@ export class WriteQueue<Write extends QueuedWrite> {
     return isTooMany || isTooMuch ? 'share' : undefined;
   }
 
-  /** One write of each lane in turn, until the batch is full or no lane has one that may be added. */
-  #takeTurns(batch: Batch<Write>, bytesPerOwner: number): void {
+  #noteOwner(ownerId: string | undefined): void {
+    if (ownerId === undefined) return;
+    const atMs = this.#nowMs();
+    if (this.#latest.ownerId !== undefined && this.#latest.ownerId !== ownerId) this.#otherAtMs = atMs;
+    this.#latest = { ownerId, atMs };
+  }
+
+  /** One write of each lane in turn, until the batch is full or no lane has one that may be added. The instance has no portion. */
+  #takeTurns(batch: Batch<Write>, portion: Portion): void {
     const passed: [string | undefined, Lane<Write>][] = [];
     // A lane that is set again is visited again, after the others.
     for (const [ownerId, lane] of this.#lanes) {
       if (batch.writes.length >= batchMax || batch.bytes >= batchBytesMax) break;
       this.#lanes.delete(ownerId);
-      if (lane.takenBytes >= bytesPerOwner) {
+      const isFull = lane.takenCount >= portion.count || lane.takenBytes >= portion.bytes;
+      if (isFull && ownerId !== undefined) {
         passed.push([ownerId, lane]);
         continue;
       }
@@ -149,6 +180,7 @@ export class WriteQueue<Write extends QueuedWrite> {
     this.#length -= 1;
     this.#bytes -= write.bytes;
     if (write.isUrgent) this.#urgent -= 1;
+    lane.takenCount += 1;
     batch.writes.push(write);
     batch.lanes.add(lane);
     if (write.state !== 'waiting') return;
