@@ -6,6 +6,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
+import { deployAnswering, makeWorkspace, quantile, shown } from './support/answering-source.ts';
 import { failuresOf, runLoad } from './support/load.ts';
 import { type Service, startService } from './support/service.ts';
 
@@ -25,25 +26,8 @@ const workflows = Number(options.workflows);
 const runs = Number(options.runs);
 const deployEveryMs = 1_000;
 
-const answering = `export default {
-  name: 'answering', version: '0.0.1', props: { http: '$.interface.http' },
-  async run(event) { this.http.respond({ status: 200, body: 'ok' }); },
-};`;
 const waiting =
   'export default defineComponent({ async run() { await new Promise((resolve) => setTimeout(resolve, 250_000)); } })';
-
-async function makeWorkspace(service: Service, name: string): Promise<string> {
-  const { data } = (await service.api('POST', '/workspaces', { name })) as { data: { id: string } };
-  return data.id;
-}
-
-async function deployAnswering(service: Service, orgId: string, name: string): Promise<string> {
-  const body = { name, org_id: orgId, component_code: `${answering} // ${name}` };
-  const { data } = (await service.api('POST', '/sources/', body)) as {
-    data: { configured_props: { http: { endpoint_url: string } } };
-  };
-  return data.configured_props.http.endpoint_url;
-}
 
 async function createWaiting(service: Service, orgId: string): Promise<{ id: string; url: string }> {
   const { data } = (await service.api('POST', '/workflows', {
@@ -54,13 +38,6 @@ async function createWaiting(service: Service, orgId: string): Promise<{ id: str
   })) as { data: { id: string; triggers: { endpoint_url: string }[] } };
   return { id: data.id, url: data.triggers[0]?.endpoint_url ?? '' };
 }
-
-function quantile(times: readonly number[], q: number): number {
-  const sorted = [...times].sort((a, b) => a - b);
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))] ?? Number.NaN;
-}
-
-const shown = (ms: number): string => (ms < 10 ? ms.toFixed(2) : ms.toFixed(0));
 
 /** What the other owner notices until `isOver`. */
 async function neighbour(

@@ -8,6 +8,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
+import { deployAnswering, makeWorkspace, quantile, shown } from './support/answering-source.ts';
 import { GreedyClient, statusOf } from './support/greedy-client.ts';
 import { treeUsage } from './support/process-tree.ts';
 import { type Service, startService } from './support/service.ts';
@@ -37,26 +38,8 @@ const stepBodies = {
 };
 type Kind = keyof typeof stepBodies;
 
-const answering = `export default {
-  name: 'answering', version: '0.0.1', props: { http: '$.interface.http' },
-  async run(event) { this.http.respond({ status: 200, body: 'ok' }); },
-};`;
-
 function count(outcomes: Map<string, number>, outcome: string): void {
   outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
-}
-
-async function makeWorkspace(service: Service, name: string): Promise<string> {
-  const { data } = (await service.api('POST', '/workspaces', { name })) as { data: { id: string } };
-  return data.id;
-}
-
-async function deployAnswering(service: Service, orgId: string, name: string): Promise<string> {
-  const body = { name, org_id: orgId, component_code: `${answering} // ${name}` };
-  const { data } = (await service.api('POST', '/sources/', body)) as {
-    data: { configured_props: { http: { endpoint_url: string } } };
-  };
-  return data.configured_props.http.endpoint_url;
 }
 
 /** The endpoint of a workflow whose caller waits until its run has ended. */
@@ -72,13 +55,6 @@ async function createWorkflow(service: Service, orgId: string, kind: Kind): Prom
 }
 
 const request = (url: string) => statusOf(fetch(url, { method: 'POST', body: '{}' }));
-
-function quantile(times: readonly number[], q: number): number {
-  const sorted = [...times].sort((a, b) => a - b);
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))] ?? Number.NaN;
-}
-
-const shown = (ms: number): string => (ms < 10 ? ms.toFixed(2) : ms.toFixed(0));
 
 /** What the other owner notices for so many seconds. */
 async function neighbour(service: Service, target: { orgId: string; url: string }, name: string) {

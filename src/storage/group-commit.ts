@@ -47,7 +47,7 @@ export interface WriteShares {
 /**
  * Writes that arrive together share one transaction and one fsync. One batch is under way at a time; what arrives
  * meanwhile forms the next one, so batches grow with load and a single write does not wait. Order: items of one owner and kind
- * commit in the order they were submitted; owners take turns where more is waiting than one batch has room for. A batch that fails for a reason of one item is run again item by item,
+ * commit in the order they were submitted; owners take turns, and while several write each has a part of a batch only. A batch that fails for a reason of one item is run again item by item,
  * so a bad item never takes others with it.
  */
 export class GroupCommit {

@@ -58,13 +58,13 @@ const batchBytesMax = 16 * 1024 * 1024;
  */
 const sharedPortion: Portion = { count: 64, bytes: 1024 * 1024 };
 const wholeBatch: Portion = { count: batchMax, bytes: Number.POSITIVE_INFINITY };
-/** Others are taken to write for so long after their last write. */
+/** Several owners are taken to write for so long after one of them wrote and then another. */
 const othersMs = 2_000;
 
 /**
  * Writes that wait for the store, by owner. Owners take turns when a batch is taken, so that an owner with few writes has them in the next
- * batch, however many another owner has waiting. Writes of one owner are taken in the order in which they were added, and so is
- * everything when all of it fits into one batch.
+ * batch, however many another owner has waiting. Writes of one owner are taken in the order in which they were added,
+ * and a batch is in that order.
  */
 export class WriteQueue<Write extends QueuedWrite> {
   /** Lanes with writes in them, in the order of their turns. */
@@ -73,9 +73,9 @@ export class WriteQueue<Write extends QueuedWrite> {
   #bytes = 0;
   #urgent = 0;
   #added = 0;
-  /** The last write of an owner, and the last one of another owner than that. */
-  #latest: { ownerId: string | undefined; atMs: number } = { ownerId: undefined, atMs: 0 };
-  #otherAtMs = Number.NEGATIVE_INFINITY;
+  #latestOwner: string | undefined;
+  /** When a write was last followed by one of another owner. */
+  #sharedAtMs = Number.NEGATIVE_INFINITY;
   readonly #nowMs: () => number;
 
   constructor({ nowMs = () => performance.now() }: { nowMs?: () => number } = {}) {
@@ -113,7 +113,7 @@ export class WriteQueue<Write extends QueuedWrite> {
 
   /** The writes of the next batch, without those that were cancelled. */
   takeBatch(): Write[] {
-    const isShared = this.#nowMs() - this.#otherAtMs < othersMs;
+    const isShared = this.#nowMs() - this.#sharedAtMs < othersMs;
     const fits = this.#length <= batchMax && this.#bytes < batchBytesMax;
     if (this.#lanes.size === 1 && fits && !isShared) return this.takeAll();
     const batch: Batch<Write> = { writes: [], bytes: 0, lanes: new Set() };
@@ -150,9 +150,8 @@ export class WriteQueue<Write extends QueuedWrite> {
 
   #noteOwner(ownerId: string | undefined): void {
     if (ownerId === undefined) return;
-    const atMs = this.#nowMs();
-    if (this.#latest.ownerId !== undefined && this.#latest.ownerId !== ownerId) this.#otherAtMs = atMs;
-    this.#latest = { ownerId, atMs };
+    if (this.#latestOwner !== undefined && this.#latestOwner !== ownerId) this.#sharedAtMs = this.#nowMs();
+    this.#latestOwner = ownerId;
   }
 
   /** One write of each lane in turn, until the batch is full or no lane has one that may be added. The instance has no portion. */

@@ -40,13 +40,11 @@ async function answer(request: InstallRequest | FetchRequest): Promise<void> {
     const checkWrites = boundWrites(request);
     if (request.type === 'install') {
       const { installPackages } = await import('./install-packages.ts');
-      message = {
-        type: 'installed',
-        ...(await Promise.race([installPackages(request), beside.promise])),
-      };
+      const installed = await Promise.race([installPackages(request), beside.promise]);
+      message = { type: 'installed', ...installed };
     } else {
       const { fetchPackage } = await import('./fetch-package.ts');
-      const { files, ...fetched } = await fetchPackage(request);
+      const { files, ...fetched } = await Promise.race([fetchPackage(request), beside.promise]);
       for (const part of filesInParts(files, partCharactersMax)) sendFiles(part);
       message = { type: 'fetched', ...fetched };
     }

@@ -8,8 +8,10 @@ import { forEachStore } from '../../../test/support/stores.ts';
 
 describe('delivering to a source', () => {
   forEachStore((fixture) => {
-    test('an event ends as a job of the source, written with the end of the delivery', async () => {
+    test('an event ends as a job of the source, written with the end of the delivery, with its place kept until then', async (t) => {
       await using delivery = await DeliveryFixture.start(fixture.store, { claims: false });
+      const promise = t.mock.method(delivery.pool, 'promise');
+      const run = t.mock.method(delivery.pool, 'run');
       await delivery.emitter();
       await fixture.store.transaction((tx) => insertSource(tx, sourceRow('dc_2', { ownerId: 'o_1' }), []));
       await delivery.pool.lanes.take(['dc_2']);
@@ -19,6 +21,12 @@ describe('delivering to a source', () => {
       assert.deepEqual(
         (await delivery.deliveries('dc_2')).map(({ state }) => state),
         ['delivered', 'delivered'],
+      );
+      const promised = promise.mock.calls.map(({ arguments: [id] }) => id);
+      assert.equal(promised.length, 2);
+      assert.deepEqual(
+        promised,
+        run.mock.calls.map(({ arguments: [job] }) => job.id),
       );
     });
 

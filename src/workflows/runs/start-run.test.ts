@@ -40,6 +40,24 @@ forEachStore((stores) => {
     );
   });
 
+  test('a run that begins when it is on disk has its place kept from the moment it found one free', async () => {
+    await using fixture = await RunFixture.start(stores.store, { steps: { a: finished() } });
+    const { store, clock, service } = fixture;
+    const promised: string[] = [];
+    let isFull = false;
+    const pool = {
+      ...{ node: 'node_1', hasRoom: () => !isFull, leftInStore: () => {}, lanes: { hasOthers: false } },
+      promise: (id: string) => promised.push(id),
+    };
+    const handlers = { onRecorded: () => {}, onArrived: () => {} };
+    const starter = new RunStarter({ store, clock, runs: service.runs, pool: pool as never, ...handlers });
+    const { job } = starter.prepare(fixture.trigger());
+    starter.prepare(fixture.trigger(), { inStore: true });
+    isFull = true;
+    starter.prepare(fixture.trigger());
+    assert.deepEqual(promised, [job.id]);
+  });
+
   test('where other nodes are there, a request to a workflow that one of them deleted is refused and leaves nothing', async () => {
     await using fixture = await RunFixture.start(stores.store, { steps: { a: finished() } });
     const { store, clock, service } = fixture;
