@@ -8,6 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { deployAnswering, makeWorkspace, quantile, shown } from './support/answering-source.ts';
 import { failuresOf, runLoad } from './support/load.ts';
+import { after, type Neighbour, rowOf, watchNeighbour } from './support/neighbour.ts';
 import { type Service, startService } from './support/service.ts';
 
 const { values: options } = parseArgs({
@@ -24,7 +25,6 @@ const { values: options } = parseArgs({
 });
 const workflows = Number(options.workflows);
 const runs = Number(options.runs);
-const deployEveryMs = 1_000;
 
 const waiting =
   'export default defineComponent({ async run() { await new Promise((resolve) => setTimeout(resolve, 250_000)); } })';
@@ -40,45 +40,16 @@ async function createWaiting(service: Service, orgId: string): Promise<{ id: str
 }
 
 /** What the other owner notices until `isOver`. */
-async function neighbour(
-  service: Service,
-  target: { orgId: string; url: string },
-  name: string,
-  isOver: () => boolean,
-) {
-  const warm: number[] = [];
-  const deploys: number[] = [];
-  const failed: string[] = [];
-  const timed = async (times: number[], everyMs: number, work: () => Promise<void>) => {
-    while (!isOver()) {
-      const startedAt = performance.now();
-      await work().catch((error: Error) => failed.push(error.message));
-      times.push(performance.now() - startedAt);
-      await delay(everyMs);
-    }
-  };
+async function measure(service: Service, target: Neighbour, name: string, isOver: () => boolean) {
   const startedAt = performance.now();
-  await Promise.all([
-    timed(warm, 10, async () => {
-      const { status } = await fetch(target.url, { method: 'POST', body: '{}' });
-      if (status !== 200) throw new Error(String(status));
-    }),
-    timed(deploys, deployEveryMs, async () => {
-      await deployAnswering(service, target.orgId, `${name} ${deploys.length}`);
-    }),
-  ]);
+  const noticed = await watchNeighbour(service, target, name, isOver);
+  quietP99 ??= quantile(noticed.warm, 0.99);
   return {
-    while: name,
+    ...rowOf(noticed, name, quietP99),
     seconds: ((performance.now() - startedAt) / 1000).toFixed(1),
-    'warm p50': shown(quantile(warm, 0.5)),
-    'warm p90': shown(quantile(warm, 0.9)),
-    'warm p99': shown(quantile(warm, 0.99)),
-    requests: warm.length,
-    'deploy p50': shown(quantile(deploys, 0.5)),
-    'deploy max': shown(Math.max(...deploys)),
-    failed: failed.slice(0, 3).join(', '),
   };
 }
+let quietP99: number | undefined;
 
 /** Workflows whose runs are not all removed. */
 async function removalsLeft(service: Service): Promise<number> {
@@ -110,8 +81,7 @@ try {
       if (failures !== '') console.log(`backlog: ${failures}`);
     }
   }
-  const quietEnd = performance.now() + Number(options.seconds) * 1000;
-  const rows = [await neighbour(service, target, 'backlog waits', () => performance.now() > quietEnd)];
+  const rows = [await measure(service, target, 'backlog waits', after(Number(options.seconds)))];
   let isGone = false;
   const removal = (async () => {
     const requests = deleted.map(async ({ id }) => {
@@ -124,10 +94,7 @@ try {
     while ((await removalsLeft(service)) > 0) await delay(250);
     isGone = true;
   })();
-  const [, row] = await Promise.all([
-    removal,
-    neighbour(service, target, 'backlog is removed', () => isGone),
-  ]);
+  const [, row] = await Promise.all([removal, measure(service, target, 'backlog is removed', () => isGone)]);
   rows.push(row);
   console.table(rows);
 } finally {

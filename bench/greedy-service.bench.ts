@@ -8,8 +8,9 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { deployAnswering, makeWorkspace, quantile, shown } from './support/answering-source.ts';
-import { GreedyClient, statusOf } from './support/greedy-client.ts';
+import { deployAnswering, makeWorkspace, quantile } from './support/answering-source.ts';
+import { GreedyClient } from './support/greedy-client.ts';
+import { after, type Neighbour, rowOf, watchNeighbour } from './support/neighbour.ts';
 import { treeUsage } from './support/process-tree.ts';
 import { type Service, startService } from './support/service.ts';
 
@@ -28,7 +29,6 @@ const { values: options } = parseArgs({
 });
 const seconds = Number(options.seconds);
 const settleMs = 2_000;
-const deployEveryMs = 1_000;
 
 const stepBodies = {
   sleeping: 'await new Promise((resolve) => setTimeout(resolve, 20_000));',
@@ -37,10 +37,6 @@ const stepBodies = {
     await new Promise((resolve) => setTimeout(resolve, 20_000)); return kept.length;`,
 };
 type Kind = keyof typeof stepBodies;
-
-function count(outcomes: Map<string, number>, outcome: string): void {
-  outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
-}
 
 /** The endpoint of a workflow whose caller waits until its run has ended. */
 async function createWorkflow(service: Service, orgId: string, kind: Kind): Promise<string> {
@@ -54,50 +50,20 @@ async function createWorkflow(service: Service, orgId: string, kind: Kind): Prom
   return data.triggers[0]?.endpoint_url ?? '';
 }
 
-const request = (url: string) => statusOf(fetch(url, { method: 'POST', body: '{}' }));
-
-/** What the other owner notices for so many seconds. */
-async function neighbour(service: Service, target: { orgId: string; url: string }, name: string) {
-  const warm: number[] = [];
-  const deploys: number[] = [];
-  const statuses = new Map<string, number>();
-  const endAt = performance.now() + seconds * 1000;
-  const timed = async (times: number[], everyMs: number, work: () => Promise<string>) => {
-    while (performance.now() < endAt) {
-      const startedAt = performance.now();
-      const status = await work();
-      times.push(performance.now() - startedAt);
-      if (status !== '200') count(statuses, status);
-      await delay(everyMs);
-    }
-  };
+/** What the other owner notices for so many seconds, and what that costs. */
+async function measure(service: Service, target: Neighbour, name: string) {
   const before = treeUsage(service.pid).cpuUs;
   const startedAt = performance.now();
-  await Promise.all([
-    timed(warm, 10, () => request(target.url)),
-    timed(deploys, deployEveryMs, () =>
-      deployAnswering(service, target.orgId, `${name} ${deploys.length}`).then(
-        () => '200',
-        (error: Error) => `deploy: ${error.message.slice(0, 100)}`,
-      ),
-    ),
-  ]);
+  const noticed = await watchNeighbour(service, target, name, after(seconds));
   const usage = treeUsage(service.pid);
-  const p99 = quantile(warm, 0.99);
-  quietP99 ??= p99;
-  console.log(`while ${name}: warm p99 ${shown(p99)} ms, slowest deploy ${shown(Math.max(...deploys))} ms`);
-  return {
-    while: name,
-    'warm p50': shown(quantile(warm, 0.5)),
-    'warm p99': shown(p99),
-    'times quiet': (p99 / quietP99).toFixed(1),
-    requests: warm.length,
-    'deploy p50': shown(quantile(deploys, 0.5)),
-    'deploy max': shown(Math.max(...deploys)),
-    'not 200': [...statuses].map(([status, times]) => `${times} × ${status}`).join(', '),
+  quietP99 ??= quantile(noticed.warm, 0.99);
+  const row = {
+    ...rowOf(noticed, name, quietP99),
     'cores used': ((usage.cpuUs - before) / 1000 / (performance.now() - startedAt)).toFixed(1),
     processes: `${usage.processes - 1}, ${Math.round(usage.pssMb - usage.rootRssMb)} MB`,
   };
+  console.log(JSON.stringify(row));
+  return row;
 }
 let quietP99: number | undefined;
 
@@ -114,14 +80,14 @@ try {
   const endpoints = new Map<Kind, string>();
   for (const kind of ['sleeping', 'spinning', 'hungry'] as const)
     endpoints.set(kind, await createWorkflow(service, greedy, kind));
-  for (let n = 0; n < 50; n += 1) await request(url);
+  for (let n = 0; n < 50; n += 1) await fetch(url, { method: 'POST', body: '{}' });
   const target = { orgId: other, url };
-  const rows = [await neighbour(service, target, 'alone')];
+  const rows = [await measure(service, target, 'alone')];
   for (const kind of ['sleeping', 'spinning', 'hungry'] as const) {
     const times = Number(options[kind]);
     client.add({ name: kind, times, url: endpoints.get(kind) ?? '', headers: {} });
     await delay(settleMs);
-    rows.push(await neighbour(service, target, `${times} ${kind}`));
+    rows.push(await measure(service, target, `${times} ${kind}`));
   }
   client.add({
     name: 'build',
@@ -131,7 +97,7 @@ try {
     build: { orgId: greedy },
   });
   await delay(settleMs);
-  rows.push(await neighbour(service, target, `${options.builds} builds`));
+  rows.push(await measure(service, target, `${options.builds} builds`));
   console.table(rows);
   console.log('how requests of the greedy owner ended:', await client.stop());
 } finally {

@@ -43,6 +43,7 @@ export async function assembleEdges(platform: Platform, domain: Domain) {
     logger,
   });
   const streams = new LiveStreams({
+    owners: platform.activeOwners,
     slots: new StreamSlots({
       clock,
       perKeyMax: settings.streamsPerKey,
@@ -190,6 +191,7 @@ export async function assembleEdges(platform: Platform, domain: Domain) {
       has('ingress') && settings.smtpPort !== 0
         ? () =>
             startMailServer({
+              owners: platform.activeOwners,
               ...{ settings, logger },
               acceptorOptions: {
                 ...{ store, clock, files: uploads, domain: mailDomain },

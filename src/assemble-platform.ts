@@ -27,6 +27,7 @@ import { JobRegistry } from '#jobs/job-registry.ts';
 import { nextNodeId } from '#jobs/node-id.ts';
 import { databaseTimeMs } from '#jobs/node-store.ts';
 import { WorkerPool } from '#jobs/worker-pool.ts';
+import { ActiveOwners } from '#lib/active-owners.ts';
 import type { Clock } from '#lib/clock.ts';
 import { UnavailableError } from '#lib/errors.ts';
 import { installationFolder, installedVersion } from '#lib/installation.ts';
@@ -108,8 +109,9 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
   let quotas: QuotaGuard | undefined;
   const machineBytes = machineMemoryBytes();
   const shares = new ShareRecords({ logger, nowMs: () => clock.now() });
+  const activeOwners = new ActiveOwners();
   const openRunner = createProcessRunner({
-    records: shares,
+    ...{ records: shares, activeOwners },
     limitsOf: (ownerId) => quotas?.limitsOf(ownerId) ?? {},
     ...{ logger, clock, door, packages, addons: settings.nativeAddons },
     ...{ policy: egress.policy, ...egress.trust },
@@ -243,7 +245,7 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
       registry,
     },
     repositoryOptions,
-    ...{ tracer, tracing, bus, eventPruner, eventRates, quotas, jobs, pool, outcomes, shares },
+    ...{ tracer, tracing, bus, eventPruner, eventRates, quotas, jobs, pool, outcomes, shares, activeOwners },
   };
 }
 

@@ -5,6 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { Agent, setGlobalDispatcher } from 'undici';
 import { tryCpuPriority } from '#runner/cpu-priority.ts';
+import { statusOf } from './status-of.ts';
 
 /** So many requests that are kept under way: the next one follows when one was answered. */
 export interface GreedyLoad {
@@ -14,13 +15,14 @@ export interface GreedyLoad {
   headers: Record<string, string>;
   /** Absent: an empty object. */
   build?: { orgId: string };
+  /** What each caller waits after an answer, ms; default: 100. */
+  pauseMs?: number;
 }
 
 /** Number of requests by name of the load, status and error. */
 export type Outcomes = Record<string, number>;
 
-/** What a client waits after an answer. */
-const pauseMs = 100;
+const usualPauseMs = 100;
 
 /**
  * The callers of a greedy owner, in a process of its own: what they do must not keep the loop busy that measures its neighbour. It has the
@@ -53,17 +55,6 @@ export class GreedyClient {
   }
 }
 
-export async function statusOf(request: Promise<Response>): Promise<string> {
-  try {
-    const response = await request;
-    const text = await response.text();
-    const code = response.ok ? '' : (/"(?:error|message)": *"([^"]{0,100})/.exec(text)?.[1] ?? '');
-    return `${response.status} ${code}`.trim();
-  } catch {
-    return 'no answer';
-  }
-}
-
 /** Half a megabyte of source text that is different each time, so that it is built each time, and never evaluated to its end. */
 function endless(n: number): string {
   return `const table = [${Array.from({ length: 20_000 }, (_, index) => `{ n: ${n}, i: ${index} }`).join(',')}]; for (;;) table.reverse();
@@ -76,7 +67,13 @@ function serve(): void {
   setGlobalDispatcher(new Agent({ headersTimeout: 0, bodyTimeout: 0 }));
   const outcomes: Outcomes = {};
   let made = 0;
-  const keepUnderWay = async ({ name, url, headers, build }: GreedyLoad): Promise<never> => {
+  const keepUnderWay = async ({
+    name,
+    url,
+    headers,
+    build,
+    pauseMs = usualPauseMs,
+  }: GreedyLoad): Promise<never> => {
     for (;;) {
       made += 1;
       const body = build ? { name: 'endless', org_id: build.orgId, component_code: endless(made) } : {};

@@ -99,11 +99,12 @@ export async function* eventBatches(
   db: Db,
   channel: Channel,
   places: readonly EventPlace[],
+  bytesMax = batchBytesMax,
 ): AsyncGenerator<EventBatch> {
   for (let at = 0; at < places.length; ) {
     let bytes = 0;
     let end = at;
-    for (; end < places.length && (end === at || bytes < batchBytesMax); end += 1)
+    for (; end < places.length && (end === at || bytes < bytesMax); end += 1)
       bytes += places[end]?.bytes ?? 0;
     const batch = places.slice(at, end);
     yield { places: batch, events: await readPlaces(db, channel, batch) };

@@ -97,16 +97,16 @@ export class MailAcceptor {
 
   /**
    * Resolves when a run for each workflow among the targets is on disk: all of them, or none when it throws `MailRefusal`.
-   * @param raw given away
+   * @param parts of the raw mail, given away
    */
   async accept(
-    raw: ArrayBuffer,
+    parts: readonly ArrayBuffer[],
     targets: readonly MailTarget[],
     from: Pick<MailEnvelope, 'sender' | 'clientIp' | 'helo' | 'secure'>,
   ): Promise<void> {
     const nowMs = this.#clock.now();
-    const size = raw.byteLength;
-    const parsed = await this.#parse(raw);
+    const parsed = await this.#parse(parts);
+    const size = parsed.raw.byteLength;
     const events: { target: MailTarget; event: string }[] = [];
     for (const [ownerId, ofOwner] of Map.groupBy(targets, (target) => target.ownerId)) {
       const files = await orUnavailable(this.#keepFiles(ownerId, parsed.mail, parsed.raw));
@@ -126,9 +126,9 @@ export class MailAcceptor {
     await this.#startRuns(events);
   }
 
-  async #parse(raw: ArrayBuffer): Promise<{ mail: ParsedMail; raw: ArrayBuffer }> {
+  async #parse(parts: readonly ArrayBuffer[]): Promise<{ mail: ParsedMail; raw: ArrayBuffer }> {
     try {
-      return await orUnavailable(this.#parser.parse(raw));
+      return await orUnavailable(this.#parser.parse(parts));
     } catch (cause) {
       if (cause instanceof UnreadableMailError)
         throw new MailRefusal(554, `The mail cannot be read: ${cause.message}`, { cause });

@@ -3,7 +3,7 @@ import { after, describe, test } from 'node:test';
 import { UnavailableError } from '#lib/errors.ts';
 import { MailParser, UnreadableMailError } from './mail-parser.ts';
 
-const bytes = (text: string) => new TextEncoder().encode(text).buffer as ArrayBuffer;
+const bytes = (text: string) => [new TextEncoder().encode(text).buffer as ArrayBuffer];
 const mb = 1024 * 1024;
 
 describe('mails are parsed in threads of their own', () => {

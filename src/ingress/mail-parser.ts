@@ -28,7 +28,8 @@ interface ThreadBounds {
 }
 
 interface Task {
-  raw: ArrayBuffer;
+  parts: readonly ArrayBuffer[];
+  bytes: number;
   answer: Deferred<{ mail: ParsedMail; raw: ArrayBuffer }>;
 }
 
@@ -46,11 +47,15 @@ export class MailParser {
     this.#bounds = { parseMaxMs, heapMbMax, ...bounds };
   }
 
-  /** `raw` is given away; it comes back with the answer. Throws `UnreadableMailError`, and UnavailableError when it stops. */
-  parse(raw: ArrayBuffer): Promise<{ mail: ParsedMail; raw: ArrayBuffer }> {
+  /**
+   * `parts` of a mail are given away; the answer has the whole mail. Throws `UnreadableMailError`, and UnavailableError when the parser
+   * stops.
+   */
+  parse(parts: readonly ArrayBuffer[]): Promise<{ mail: ParsedMail; raw: ArrayBuffer }> {
     if (this.#closed) return Promise.reject(new UnavailableError('overloaded', 'the service stops'));
     const answer = new Deferred<{ mail: ParsedMail; raw: ArrayBuffer }>();
-    this.#waiting.push({ raw, answer });
+    const bytes = parts.reduce((sum, part) => sum + part.byteLength, 0);
+    this.#waiting.push({ parts, bytes, answer });
     this.#next();
     return answer.promise;
   }
@@ -66,7 +71,7 @@ export class MailParser {
   #next(): void {
     if (this.#closed) return;
     const hasLarge = [...this.#threads].some((candidate) => candidate.hasLarge);
-    const index = this.#waiting.findIndex(({ raw }) => !hasLarge || raw.byteLength <= smallBytes);
+    const index = this.#waiting.findIndex(({ bytes }) => !hasLarge || bytes <= smallBytes);
     if (index === -1) return;
     let thread = [...this.#threads].find((candidate) => candidate.idle);
     if (thread === undefined && this.#threads.size < threadsMax) {
@@ -125,9 +130,9 @@ class ParserThread {
 
   run(task: Task): void {
     this.#task = task;
-    this.#hasLarge = task.raw.byteLength > smallBytes;
+    this.#hasLarge = task.bytes > smallBytes;
     this.#limit(this.#parseMaxMs, `not read after ${this.#parseMaxMs} ms`);
-    this.#worker.postMessage(task.raw, [task.raw]);
+    this.#worker.postMessage(task.parts, task.parts);
   }
 
   /** With `reason` what it reads is given up. */

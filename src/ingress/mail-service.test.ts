@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import nodemailer from 'nodemailer';
 import { pino } from 'pino';
+import { ActiveOwners } from '#lib/active-owners.ts';
 import { CertificateAuthority } from '../../test/support/certificates.ts';
 import { SmtpClient } from '../../test/support/smtp-client.ts';
 import { createTempFolder } from '../../test/support/temp-folder.ts';
@@ -24,6 +25,7 @@ async function startWith(settings: Partial<MailOptions['settings']>) {
     settings: { smtpHost: '127.0.0.1', smtpPort: 0, smtpTlsKey: '', smtpTlsCert: '', ...settings },
     acceptorOptions,
     logger: pino({}, { write }),
+    owners: new ActiveOwners(),
   });
   const { host, port = 0 } = ready;
   return { host, port, [Symbol.asyncDispose]: () => server.close() };

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import type { Settings } from '#config/settings.ts';
+import type { ActiveOwners } from '#lib/active-owners.ts';
 import type { Logger } from '#lib/logger.ts';
 import { MailAcceptor } from './mail-acceptor.ts';
 import { MailParser } from './mail-parser.ts';
@@ -12,8 +13,9 @@ export async function startMailServer(options: {
   settings: Pick<Settings, 'smtpHost' | 'smtpPort' | 'smtpTlsKey' | 'smtpTlsCert'>;
   acceptorOptions: Omit<ConstructorParameters<typeof MailAcceptor>[0], 'parser'>;
   logger: Logger;
+  owners: ActiveOwners;
 }): Promise<{ close(): Promise<void> }> {
-  const { settings, acceptorOptions, logger } = options;
+  const { settings, acceptorOptions, logger, owners } = options;
   const tls =
     settings.smtpTlsKey === ''
       ? undefined
@@ -26,7 +28,7 @@ export async function startMailServer(options: {
   const { MailServer } = await import('./smtp-server.ts');
   const server = new MailServer({
     acceptor: new MailAcceptor({ ...acceptorOptions, parser }),
-    logger,
+    ...{ logger, owners },
     name: acceptorOptions.domain,
     ...(tls === undefined ? {} : { tls }),
   });

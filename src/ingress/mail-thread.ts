@@ -5,8 +5,9 @@ import { type ParsedMail, parseMail } from './parse-mail.ts';
 export type MailThreadAnswer = { mail: ParsedMail; raw: ArrayBuffer } | { error: string };
 
 /** One mail at a time: the other end waits for the answer before it sends the next. */
-parentPort?.on('message', async (raw: ArrayBuffer) => {
+parentPort?.on('message', async (parts: ArrayBuffer[]) => {
   try {
+    const raw = await new Blob(parts).arrayBuffer();
     const mail = await parseMail(raw);
     const buffers = [raw, ...mail.attachments.map(({ content }) => content)];
     for (const text of [mail.text, mail.html]) if (text?.whole) buffers.push(text.whole);

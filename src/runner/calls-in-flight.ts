@@ -6,7 +6,12 @@ import type { CallOptions } from './runner.ts';
 import type { RunnerLimits } from './runner-limits.ts';
 import type { RunnerTimer } from './runner-timer.ts';
 
-export interface CallStart extends CallOptions {
+export interface MovedBytes {
+  /** Called with the bytes of each frame of the call, from its process and to it. */
+  onMoved?: (bytes: number) => void;
+}
+
+export interface CallStart extends CallOptions, MovedBytes {
   deploymentId: string;
   deadlineMs: number;
   isLoad: boolean;
@@ -93,6 +98,7 @@ export class CallsInFlight {
       onRespond: options.onRespond,
       onRefused: options.onRefused,
       onHostCall: options.onHostCall,
+      onMoved: options.onMoved,
       stopListening: undefined,
     };
     this.#calls.set(id, pending);

@@ -133,6 +133,7 @@ export class FramesFromSandbox {
       return;
     }
     pending.unstartedTicks = undefined;
+    pending.onMoved?.(payload.length);
     this.#onFrameOf(type, id, pending, header, payload);
   }
 

@@ -25,6 +25,7 @@ export interface PendingCall {
   onRespond: ((reply: HttpReply) => void) | undefined;
   onRefused: CallOptions['onRefused'];
   onHostCall: CallOptions['onHostCall'];
+  onMoved: ((bytes: number) => void) | undefined;
   stopListening: (() => void) | undefined;
 }
 

@@ -1,10 +1,12 @@
 import { join } from 'node:path';
 import type { AddressPolicy } from '#egress/address-policy.ts';
 import type { EgressDoor } from '#egress/egress-door.ts';
+import { ActiveOwners } from '#lib/active-owners.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { ShareRecords } from '#metering/share-records.ts';
 import type { CallOutcome, UserCodeError } from './call-outcome.ts';
+import type { MovedBytes } from './calls-in-flight.ts';
 import type { Home } from './home.ts';
 import { Homes } from './homes.ts';
 import { Launcher } from './launcher.ts';
@@ -33,6 +35,7 @@ import type { SandboxProcess } from './sandbox-process.ts';
 import { buildSandboxProgram } from './sandbox-program.ts';
 import { findConfinement, mayUseDistinctUsers } from './self-test.ts';
 import { SingleUses } from './single-uses.ts';
+import { counted, TransferPace } from './transfer-pace.ts';
 
 export interface ProcessRunnerOptions {
   /** auto: the best isolation that passes its self-test; require: only the kernel level; seat-belt: no better one; off: development only. */
@@ -56,6 +59,8 @@ export interface ProcessRunnerOptions {
   limitsOf?: (ownerId: string) => OwnerProcessLimits;
   /** Records what is delayed and refused because of shares. */
   records?: ShareRecords;
+  /** Learns whose calls there are, and says whether those of several owners are. Absent: one of its own. */
+  activeOwners?: ActiveOwners;
   timer?: RunnerTimer;
   logger: Logger;
   clock: Clock;
@@ -100,6 +105,10 @@ export async function createProcessRunner(options: ProcessRunnerOptions): Promis
       {
         ...{ limits, folders, launcher, timer, logger, clock: options.clock, addons, groups },
         onUnattributedError: options.onUnattributedError ?? (() => undefined),
+        transfers: new TransferPace({
+          owners: options.activeOwners ?? new ActiveOwners(),
+          onDelayed: (ownerId) => options.records?.delayed(ownerId, 'transfers'),
+        }),
         packages: new LoadablePackages(options.packages, {
           // Packages are in memory only without addons, because the system loads addons from real files only.
           inMemory: confinement.level === 'seat-belt' && !addons,
@@ -160,6 +169,7 @@ class ProcessRunner implements Runner {
   readonly #placings = new Map<string, Set<Placing>>();
   readonly #singleUses: SingleUses;
   readonly #watch: ResourceWatch;
+  readonly #transfers: TransferPace;
   #calls = 0;
   #closing: Promise<void> | undefined;
 
@@ -175,6 +185,7 @@ class ProcessRunner implements Runner {
       groups: ProcessGroups | string | undefined;
       onUnattributedError: (deploymentId: string, error: UserCodeError) => void;
       packages: LoadablePackages;
+      transfers: TransferPace;
     },
     makePool: (hooks: Required<Pick<PoolOptions, 'endIdle' | 'onGiven'>>) => ProcessPool,
     confinement: Confinement,
@@ -189,6 +200,7 @@ class ProcessRunner implements Runner {
     if (confinement.kernel !== undefined) this.kernel = confinement.kernel;
     this.#onUnattributedError = onUnattributedError;
     this.#packages = packages;
+    this.#transfers = own.transfers;
     this.#pool = makePool({
       endIdle: (rank) => this.#homes.endIdle(rank),
       onGiven: (process, ownerId) => this.#watch.given(process, ownerId),
@@ -247,15 +259,18 @@ class ProcessRunner implements Runner {
     const placing: Placing = { forgotten: false };
     const placings = this.#placings.get(deploymentId) ?? new Set();
     this.#placings.set(deploymentId, placings.add(placing));
+    const transfer = this.#transfers.begin(request);
     try {
-      return await this.#place(request, options, { attempt: 1, placing });
+      if (transfer.turn !== undefined) await unlessAborted(transfer.turn, options.signal);
+      return await this.#place(request, counted(options, transfer), { attempt: 1, placing });
     } finally {
+      transfer.end();
       placings.delete(placing);
       if (placings.size === 0) this.#placings.delete(deploymentId);
     }
   }
 
-  async #place(request: CallRequest, options: CallOptions, at: Attempt): Promise<CallOutcome> {
+  async #place(request: CallRequest, options: CallOptions & MovedBytes, at: Attempt): Promise<CallOutcome> {
     const { signal } = options;
     const refused = this.#refusal(options, at);
     if (refused !== undefined) return refused;
@@ -337,7 +352,7 @@ class ProcessRunner implements Runner {
   #againIfTakenDown(
     outcome: CallOutcome,
     request: CallRequest,
-    options: CallOptions,
+    options: CallOptions & MovedBytes,
     at: Attempt,
   ): CallOutcome | Promise<CallOutcome> {
     if (request.call.kind === 'step' || !wasTakenDown(outcome)) return outcome;
@@ -349,7 +364,7 @@ class ProcessRunner implements Runner {
   #placeAgain(
     process: SandboxProcess | undefined,
     request: CallRequest,
-    options: CallOptions,
+    options: CallOptions & MovedBytes,
     at: Attempt,
   ): CallOutcome | Promise<CallOutcome> {
     if (at.attempt < placementsMax) return this.#place(request, options, { ...at, attempt: at.attempt + 1 });
@@ -366,7 +381,11 @@ class ProcessRunner implements Runner {
   }
 
   /** Runs a call in a process without other code, which ends with the call. */
-  async #callAlone(request: CallRequest, options: CallOptions, at: Attempt): Promise<CallOutcome> {
+  async #callAlone(
+    request: CallRequest,
+    options: CallOptions & MovedBytes,
+    at: Attempt,
+  ): Promise<CallOutcome> {
     const { deploymentId, ownerId } = request;
     const getting = this.#packages.ready(request);
     const ready = await unlessAborted(getting, options.signal);
@@ -435,6 +454,7 @@ class ProcessRunner implements Runner {
   }
 
   async forget(deploymentId: string): Promise<void> {
+    this.#transfers.forget(deploymentId);
     for (const placing of this.#placings.get(deploymentId) ?? []) placing.forgotten = true;
     const alone = this.#singleUses.of(deploymentId);
     for (const process of alone) process.kill('forgotten', 'the deployment was ended');
@@ -472,6 +492,7 @@ class ProcessRunner implements Runner {
   }
 
   async #close(): Promise<void> {
+    this.#transfers.close();
     this.#watch.stop();
     await this.#pool.close();
     await this.#launcher.close();

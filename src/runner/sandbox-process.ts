@@ -5,7 +5,7 @@ import { Deferred } from '#lib/deferred.ts';
 import type { Logger } from '#lib/logger.ts';
 import { bytesText } from '#lib/units.ts';
 import type { UserCodeError } from './call-outcome.ts';
-import { type CallStart, CallsInFlight } from './calls-in-flight.ts';
+import { type CallStart, CallsInFlight, type MovedBytes } from './calls-in-flight.ts';
 import { encodeCall } from './encode-call.ts';
 import { encodeLoad, type LoadableBundle } from './encode-load.ts';
 import { EndCause } from './end-cause.ts';
@@ -266,20 +266,22 @@ export class SandboxProcess {
   }
 
   /** Calls a loaded bundle. */
-  call(module: string, request: CallRequest, options: CallOptions = {}): Promise<CallAnswer> {
+  call(module: string, request: CallRequest, options: CallOptions & MovedBytes = {}): Promise<CallAnswer> {
     this.callsTaken += 1;
     const { deploymentId, deadlineMs } = request;
     const ack = this.#sign.quietForMs > quietMs;
     const isStep = request.call.kind === 'step';
     const answer = this.#start({ deploymentId, deadlineMs, isLoad: false, isStep, ack, ...options });
-    this.#sendCall(answer.id, module, request, ack);
+    options.onMoved?.(this.#sendCall(answer.id, module, request, ack));
     return answer.promise;
   }
 
-  #sendCall(id: number, module: string, request: CallRequest, ack: boolean): void {
+  /** Returns the bytes of its payload. */
+  #sendCall(id: number, module: string, request: CallRequest, ack: boolean): number {
     const withProps = this.#modules.takeProps(module, request);
     const { header, payload, bytes } = encodeCall(request, { module, ack, withProps });
     this.#frames.send(frameType.call, id, JSON.stringify(header), payload, bytes);
+    return bytes;
   }
 
   /** Removes the folder of a run that was `/tmp` of calls with this name. */

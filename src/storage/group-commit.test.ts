@@ -298,9 +298,9 @@ describe('group commit', () => {
     const others = [0, 1, 2].map((number) => commits.submit(write, { ownerId: 'b', number }));
     gate.resolve();
     await Promise.all([first, ...flood, ...others]);
-    assert.equal(taken[0]?.length, 64 + 3, 'others do not wait for 256 writes of one owner');
-    // A batch is in the order of submission.
-    assert.deepEqual(taken[0]?.slice(-4), ['a63', 'b0', 'b1', 'b2']);
+    // Those of an owner with little are not in one transaction with those of an owner with much.
+    assert.deepEqual(taken[0], ['b0', 'b1', 'b2']);
+    assert.equal(taken[1]?.length, 32, 'others do not wait for 256 writes of one owner');
     const order = (ownerId: string) => taken.flat().filter((name) => name.startsWith(ownerId));
     assert.deepEqual(
       order('a'),
@@ -321,11 +321,36 @@ describe('group commit', () => {
     queue.takeAll();
     add('b', 1);
     add('a', 300);
-    assert.equal(queue.takeBatch().length, 65);
+    assert.equal(queue.takeBatch().length, 1);
+    assert.equal(queue.takeBatch().length, 32);
     nowMs = 1_999;
-    assert.equal(queue.takeBatch().length, 64);
+    assert.equal(queue.takeBatch().length, 32);
     nowMs = 2_000;
-    assert.equal(queue.takeBatch().length, 172);
+    assert.equal(queue.takeBatch().length, 236);
+  });
+
+  test('while owners with little keep writing, those with much have every second batch, and the order of each is kept', () => {
+    const queue = new WriteQueue<QueuedWrite & { name: string }>();
+    const add = (ownerId: string, numbers: number[], bytes = 0) => {
+      for (const n of numbers)
+        queue.add({
+          ...{ name: `${ownerId}${n}`, ownerId, bytes, isUrgent: true, endsWork: false },
+          ...{ state: 'waiting', number: 0 },
+        });
+    };
+    const batch = () => queue.takeBatch().map(({ name }) => name);
+    const numbers = Array.from({ length: 64 }, (_, n) => n);
+    add('much', numbers);
+    add('large', [0, 1], 50_000);
+    for (let n = 0; n < 3; n += 1) {
+      add('little', [2 * n, 2 * n + 1]);
+      assert.deepEqual(batch(), [`little${2 * n}`, `little${2 * n + 1}`]);
+      const others = n === 0 ? ['large0', 'large1'] : [];
+      assert.deepEqual(
+        batch(),
+        n < 2 ? [...numbers.slice(32 * n, 32 * n + 32).map((each) => `much${each}`), ...others] : [],
+      );
+    }
   });
 
   test('the turns of a batch continue where those of the batch before ended', async () => {
@@ -364,7 +389,10 @@ describe('group commit', () => {
       taken.map((batch) => batch.filter((name) => name.startsWith(ownerId)).length);
     assert.deepEqual(
       [share('a'), share('b')],
-      [Array.from({ length: 20 }, () => 1), [64, 64, 64, 64, 44, ...Array.from({ length: 15 }, () => 0)]],
+      [
+        Array.from({ length: 20 }, () => 1),
+        [...Array.from({ length: 9 }, () => 32), 12, ...Array.from({ length: 10 }, () => 0)],
+      ],
     );
   });
 

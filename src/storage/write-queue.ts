@@ -1,3 +1,5 @@
+import { ActiveOwners } from '#lib/active-owners.ts';
+
 /** A write that waits for its batch. */
 export interface QueuedWrite {
   /** Undefined: the instance, which has a share as an owner has. */
@@ -56,10 +58,13 @@ const batchBytesMax = 16 * 1024 * 1024;
  * What one owner may have in a batch while others write, which wait for the whole batch: with 256 runs of one owner in it, or 16 MB, it took
  * 40 ms and more. Small batches cost an owner who writes much a commit for each of them.
  */
-const sharedPortion: Portion = { count: 64, bytes: 1024 * 1024 };
+const sharedPortion: Portion = { count: 32, bytes: 1024 * 1024 };
 const wholeBatch: Portion = { count: batchMax, bytes: Number.POSITIVE_INFINITY };
-/** Several owners are taken to write for so long after one of them wrote and then another. */
-const othersMs = 2_000;
+/**
+ * Owners with no more than this waiting have a batch of their own before each one of owners with more, while several write. Else each of their writes
+ * took as long as those of the owner with most (bench `floods`, case `fan-out`).
+ */
+const little: Portion = { count: 8, bytes: 64 * 1024 };
 
 /**
  * Writes that wait for the store, by owner. Owners take turns when a batch is taken, so that an owner with few writes has them in the next
@@ -73,13 +78,12 @@ export class WriteQueue<Write extends QueuedWrite> {
   #bytes = 0;
   #urgent = 0;
   #added = 0;
-  #latestOwner: string | undefined;
-  /** When a write was last followed by one of another owner. */
-  #sharedAtMs = Number.NEGATIVE_INFINITY;
-  readonly #nowMs: () => number;
+  /** The batch before was one of owners with little. */
+  #isLittlesTurn = false;
+  readonly #owners: ActiveOwners;
 
-  constructor({ nowMs = () => performance.now() }: { nowMs?: () => number } = {}) {
-    this.#nowMs = nowMs;
+  constructor(clock: { nowMs?: () => number } = {}) {
+    this.#owners = new ActiveOwners(clock);
   }
 
   get length(): number {
@@ -100,7 +104,7 @@ export class WriteQueue<Write extends QueuedWrite> {
       lane = { writes: [], first: 0, bytes: 0, takenCount: 0, takenBytes: 0 };
       this.#lanes.set(write.ownerId, lane);
     }
-    this.#noteOwner(write.ownerId);
+    if (write.ownerId !== undefined) this.#owners.note(write.ownerId);
     write.number = this.#added;
     this.#added += 1;
     lane.writes.push(write);
@@ -113,11 +117,13 @@ export class WriteQueue<Write extends QueuedWrite> {
 
   /** The writes of the next batch, without those that were cancelled. */
   takeBatch(): Write[] {
-    const isShared = this.#nowMs() - this.#sharedAtMs < othersMs;
+    const isShared = this.#owners.areSeveral;
     const fits = this.#length <= batchMax && this.#bytes < batchBytesMax;
     if (this.#lanes.size === 1 && fits && !isShared) return this.takeAll();
     const batch: Batch<Write> = { writes: [], bytes: 0, lanes: new Set() };
-    this.#takeTurns(batch, isShared ? sharedPortion : wholeBatch);
+    this.#isLittlesTurn = isShared && !this.#isLittlesTurn && this.#haveSomeLittle();
+    const portion = isShared ? sharedPortion : wholeBatch;
+    this.#takeTurns(batch, portion, this.#isLittlesTurn ? isLittle : () => true);
     for (const lane of batch.lanes) {
       lane.writes.splice(0, lane.first);
       lane.first = 0;
@@ -148,21 +154,22 @@ export class WriteQueue<Write extends QueuedWrite> {
     return isTooMany || isTooMuch ? 'share' : undefined;
   }
 
-  #noteOwner(ownerId: string | undefined): void {
-    if (ownerId === undefined) return;
-    if (this.#latestOwner !== undefined && this.#latestOwner !== ownerId) this.#sharedAtMs = this.#nowMs();
-    this.#latestOwner = ownerId;
+  /** True when some owners have little waiting, and others more. */
+  #haveSomeLittle(): boolean {
+    let little = 0;
+    for (const lane of this.#lanes.values()) if (isLittle(lane)) little += 1;
+    return little > 0 && little < this.#lanes.size;
   }
 
   /** One write of each lane in turn, until the batch is full or no lane has one that may be added. The instance has no portion. */
-  #takeTurns(batch: Batch<Write>, portion: Portion): void {
+  #takeTurns(batch: Batch<Write>, portion: Portion, mayTake: (lane: Lane<Write>) => boolean): void {
     const passed: [string | undefined, Lane<Write>][] = [];
     // A lane that is set again is visited again, after the others.
     for (const [ownerId, lane] of this.#lanes) {
       if (batch.writes.length >= batchMax || batch.bytes >= batchBytesMax) break;
       this.#lanes.delete(ownerId);
       const isFull = lane.takenCount >= portion.count || lane.takenBytes >= portion.bytes;
-      if (isFull && ownerId !== undefined) {
+      if ((isFull && ownerId !== undefined) || !mayTake(lane)) {
         passed.push([ownerId, lane]);
         continue;
       }
@@ -186,6 +193,10 @@ export class WriteQueue<Write extends QueuedWrite> {
     lane.takenBytes += write.bytes;
     batch.bytes += write.bytes;
   }
+}
+
+function isLittle({ writes, bytes }: Lane<unknown>): boolean {
+  return writes.length <= little.count && bytes <= little.bytes;
 }
 
 /** Those that were not cancelled, in the order in which they were added. */

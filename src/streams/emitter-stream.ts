@@ -15,6 +15,7 @@ import type { Store } from '#storage/store.ts';
 import type { SharedReads } from './shared-reads.ts';
 import { type EndReason, StreamConnection } from './stream-connection.ts';
 import { emitterMessage, gapMessage } from './stream-message.ts';
+import type { StreamShare } from './stream-share.ts';
 
 const catchUpRows = retainedMax;
 /** Larger reads are not shared: each reader reads at its own speed. */
@@ -28,6 +29,7 @@ export interface EmitterStreamOptions {
   bus: EventBus;
   logger: Logger;
   emitterId: string;
+  ownerId: string;
   channel: string;
   /** From the Last-Event-ID header: the last event the reader has seen. */
   lastEventId: EventId | undefined;
@@ -48,6 +50,7 @@ export interface StreamStyle {
 
 interface SharedStreamOptions {
   keepAliveMs: number;
+  share: StreamShare;
   /** Shared by all streams of the process. */
   reads: SharedReads;
 }
@@ -89,7 +92,7 @@ export class EmitterStream {
     this.#connection = new StreamConnection(response, {
       logger: options.logger,
       about: { emitter: options.emitterId },
-      keepAliveMs: options.keepAliveMs,
+      ...{ keepAliveMs: options.keepAliveMs, share: options.share },
       mayRead: options.mayRead,
       look: () => this.#look(),
       ...(options.style && { handshake: options.style.handshake, headers: options.style.headers }),
@@ -228,11 +231,18 @@ export class EmitterStream {
         if (this.#connection.ended) return;
         // Pruned or deleted while the batches before were sent.
         if (batch.events.length < batch.places.length) this.#writeGap();
+        if (batch.events.length === 0) {
+          // More may be gone than that: what is there now is looked for, instead of each of the places.
+          complete = false;
+          break;
+        }
         const arrived = this.#takeArrived(batch.places.at(-1));
         for (const event of [...batch.events, ...arrived].sort(compareEventIds)) {
           await this.#connection.untilTaken();
           this.#send(event);
         }
+        // The next batch is read when it can be sent.
+        await this.#connection.untilTaken();
       }
     }
     // What arrived beyond that follows it without a break, unless something was stored elsewhere meanwhile.
@@ -251,10 +261,10 @@ export class EmitterStream {
   }
 
   async #batches(places: readonly EventPlace[]): Promise<AsyncIterable<EventBatch> | EventBatch[]> {
-    const { store, emitterId, channel, reads } = this.#options;
+    const { store, emitterId, channel, reads, share } = this.#options;
     const [first, last] = [places[0], places.at(-1)];
     if (first === undefined || last === undefined) return [];
-    const batches = () => eventBatches(store.read, { emitterId, channel }, places);
+    const batches = () => eventBatches(store.read, { emitterId, channel }, places, share.keptBytesMax);
     if (places.reduce((sum, { bytes }) => sum + bytes, 0) > sharedBytesMax) return batches();
     const key = `${emitterId} ${channel} ${places.length} ${formatEventId(first)} ${formatEventId(last)}`;
     return reads.read(key, () => Array.fromAsync(batches()));

@@ -8,6 +8,7 @@ import type { StoredEvent } from '#events/event.ts';
 import { EventBus } from '#events/event-bus.ts';
 import { formatEventId } from '#events/event-id.ts';
 import { deleteEmitter, deleteEventRange, insertEmitter } from '#events/event-store.ts';
+import { ActiveOwners } from '#lib/active-owners.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
 import { emitUnheard } from '../../test/support/no-subscribers.ts';
@@ -33,6 +34,7 @@ forEachStore((fixture) => {
         bus,
         logger: silentLogger,
         emitterId: 'dc_1',
+        ownerId: 'u_1',
         channel: '',
         lastEventId: undefined,
         mayRead: async () => true,
@@ -61,6 +63,118 @@ forEachStore((fixture) => {
       streams.close();
       await reading;
       server.close();
+    }
+  });
+
+  test('while other owners have something to do, readers of one owner share what is written, and all get every event', async () => {
+    const { store } = fixture;
+    await store.transaction((tx) => insertEmitter(tx, { id: 'dc_1', ownerId: 'u_1' }));
+    const owners = new ActiveOwners();
+    const bus = new EventBus(silentLogger);
+    const streams = new LiveStreams({ owners });
+    const readers = Array.from({ length: 20 }, () => ({ numbers: [] as number[], bytes: 0 }));
+    for (const reader of readers) {
+      const response = Object.assign(new EventEmitter(), {
+        writableLength: 0,
+        writeHead: () => {},
+        end: () => {},
+        destroy: () => {},
+        write(message: Buffer) {
+          reader.bytes += message.length;
+          for (const [, number] of String(message).matchAll(/"n":(\d+)/g))
+            reader.numbers.push(Number(number));
+        },
+      });
+      await streams.open(response as unknown as ServerResponse, {
+        ...{ store, bus, logger: silentLogger, emitterId: 'dc_1', ownerId: 'u_1', channel: '' },
+        lastEventId: undefined,
+        mayRead: async () => true,
+      });
+    }
+    const emit = (first: number, count: number): Promise<StoredEvent[]> =>
+      store.transaction(async (tx) => {
+        const events = Array.from({ length: count }, (_, index) => ({
+          channel: '',
+          event: JSON.stringify({ n: first + index, text: 'y'.repeat(50_000) }),
+        }));
+        const emission = { emitterId: 'dc_1', hops: 0, events };
+        const [result] = await emitUnheard(store, tx, [emission], 1_800_000_000_000);
+        return result?.accepted === true ? result.stored : [];
+      });
+    const others = setInterval(() => {
+      owners.note('u_other');
+      owners.note('u_1');
+    }, 20);
+    owners.note('u_1');
+    owners.note('u_other');
+    try {
+      const startedAt = performance.now();
+      // 20 MB for all of them; four may be written at once.
+      for (let n = 0; n < 20; n += 5) bus.publish(await emit(n, 5));
+      const all = Array.from({ length: 20 }, (_, n) => n);
+      await waitFor(() => readers.every(({ numbers }) => numbers.length >= all.length));
+      const ms = performance.now() - startedAt;
+      assert.ok(ms > 500, `20 MB were written in ${ms} ms`);
+      for (const { numbers } of readers) assert.deepEqual(numbers, all);
+    } finally {
+      clearInterval(others);
+      streams.close();
+    }
+  });
+
+  test('a reader that is slower than the events of its source are kept gets a gap, and continues with those that are there', async () => {
+    const { store } = fixture;
+    await store.transaction((tx) => insertEmitter(tx, { id: 'dc_1', ownerId: 'u_1' }));
+    const bus = new EventBus(silentLogger);
+    const streams = new LiveStreams();
+    const written: string[] = [];
+    const response = Object.assign(new EventEmitter(), {
+      writableLength: 2_000_000,
+      writeHead: () => {},
+      end: () => {},
+      destroy: () => {},
+      write: (message: Buffer) => void written.push(String(message)),
+    });
+    let reads = 0;
+    const read = new Proxy(store.read, {
+      get: (target, property) => {
+        if (property === 'selectFrom') reads += 1;
+        const value = Reflect.get(target, property);
+        return typeof value === 'function' ? value.bind(target) : value;
+      },
+    });
+    const emit = async (count: number): Promise<StoredEvent[]> => {
+      const [result] = await store.transaction((tx) => {
+        const events = Array.from({ length: count }, (_, n) => ({
+          channel: '',
+          event: JSON.stringify({ n, text: 'y'.repeat(600_000) }),
+        }));
+        return emitUnheard(store, tx, [{ emitterId: 'dc_1', hops: 0, events }], 1_800_000_000_000);
+      });
+      return result?.accepted === true ? result.stored : [];
+    };
+    try {
+      await streams.open(response as unknown as ServerResponse, {
+        ...{ store: { ...store, read }, bus, logger: silentLogger, emitterId: 'dc_1', ownerId: 'u_1' },
+        ...{ channel: '', lastEventId: undefined, mayRead: async () => true },
+      });
+      const stored = await emit(12);
+      bus.publish(stored);
+      await waitFor(() => response.listenerCount('drain') > 0);
+      // All but the last are removed while the reader has their places, and waits.
+      response.writableLength = 0;
+      const [first, lastOfGone] = [stored[0], stored.at(-2)];
+      assert.ok(first !== undefined && lastOfGone !== undefined);
+      await store.transaction((tx) =>
+        deleteEventRange(tx, { emitterId: 'dc_1', channel: '', start: first, end: lastOfGone, limit: 100 }),
+      );
+      reads = 0;
+      response.emit('drain');
+      await waitFor(() => written.at(-1)?.includes('"n":11') === true);
+      assert.ok(reads < 10, `${reads} reads: what is gone is not looked for event by event`);
+      assert.equal(written.filter((text) => text.includes('"n":')).length, 1);
+    } finally {
+      streams.close();
     }
   });
 
@@ -102,6 +216,7 @@ forEachStore((fixture) => {
       bus: new EventBus(silentLogger),
       logger: silentLogger,
       emitterId: 'dc_1',
+      ownerId: 'u_1',
       channel: '',
       lastEventId: seen,
       mayRead: async () => true,
@@ -143,7 +258,13 @@ forEachStore((fixture) => {
     for (const response of readers) {
       await streams.open(response as unknown as ServerResponse, {
         ...{ store: Object.create(store, { read: { value: read } }) as Store, bus, logger: silentLogger },
-        ...{ emitterId: 'dc_1', channel: '', lastEventId: undefined, mayRead: async () => true },
+        ...{
+          emitterId: 'dc_1',
+          ownerId: 'u_1',
+          channel: '',
+          lastEventId: undefined,
+          mayRead: async () => true,
+        },
       });
     }
     reads = 0;
@@ -183,6 +304,7 @@ forEachStore((fixture) => {
         bus,
         logger: silentLogger,
         emitterId: 'dc_1',
+        ownerId: 'u_1',
         channel: '',
         lastEventId: undefined,
         mayRead: async () => true,
@@ -230,6 +352,7 @@ forEachStore((fixture) => {
         bus,
         logger: silentLogger,
         ...place,
+        ownerId: 'u_1',
         lastEventId: undefined,
         mayRead,
       });

@@ -1,11 +1,13 @@
 import type { ServerResponse } from 'node:http';
 import type { EventBus } from '#events/event-bus.ts';
 import type { Caller } from '#identity/permissions.ts';
+import type { ActiveOwners } from '#lib/active-owners.ts';
 import type { Clock } from '#lib/clock.ts';
 import { toError } from '#lib/errors.ts';
 import { EmitterStream, type EmitterStreamOptions } from './emitter-stream.ts';
 import { SharedReads } from './shared-reads.ts';
 import type { EndReason } from './stream-connection.ts';
+import { type StreamShare, StreamShares } from './stream-share.ts';
 import type { StreamSlots } from './stream-slots.ts';
 import { WorkspaceFeed } from './workspace-feed.ts';
 import { WorkspaceStream, type WorkspaceStreamOptions } from './workspace-stream.ts';
@@ -33,9 +35,11 @@ export class LiveStreams {
   readonly #reads = new SharedReads();
   readonly #keepAliveMs: number;
   readonly #slots: StreamSlots | undefined;
+  readonly #shares: StreamShares;
 
-  /** `slots`: absent where readers are counted elsewhere. */
-  constructor(options: { keepAliveMs?: number; slots?: StreamSlots } = {}) {
+  /** `slots`: absent where readers are counted elsewhere. `owners`: those for whom what is written to readers of one owner waits. */
+  constructor(options: { keepAliveMs?: number; slots?: StreamSlots; owners?: ActiveOwners } = {}) {
+    this.#shares = new StreamShares({ owners: options.owners });
     this.#slots = options.slots;
     this.#keepAliveMs = options.keepAliveMs ?? keepAliveMsDefault;
   }
@@ -58,7 +62,7 @@ export class LiveStreams {
   async open(response: ServerResponse, options: EmitterStreamOptions): Promise<void> {
     const stream: EmitterStream = new EmitterStream(
       response,
-      { ...options, keepAliveMs: this.#keepAliveMs, reads: this.#reads },
+      { ...options, ...this.#ofOwner(options.ownerId), reads: this.#reads },
       () => this.#open.delete(stream),
     );
     await this.#start(stream);
@@ -69,10 +73,14 @@ export class LiveStreams {
     const feed = this.#feedOf(options);
     const stream: WorkspaceStream = new WorkspaceStream(
       response,
-      { ...options, feed, keepAliveMs: this.#keepAliveMs },
+      { ...options, ...this.#ofOwner(options.workspaceId), feed },
       () => this.#open.delete(stream),
     );
     await this.#start(stream);
+  }
+
+  #ofOwner(ownerId: string): { keepAliveMs: number; share: StreamShare } {
+    return { keepAliveMs: this.#keepAliveMs, share: this.#shares.enter(ownerId) };
   }
 
   /** Ends the streams of readers whose access has ended: to be called after keys, sessions, users or memberships ended. */
@@ -81,6 +89,7 @@ export class LiveStreams {
   }
 
   close(): void {
+    this.#shares.close();
     for (const stream of this.#open) stream.end('the service stops');
   }
 

@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
+import type { StreamShare } from './stream-share.ts';
 
 /** The comment that opens a stream and keeps it alive; clients of the original know this text. */
 const handshakeDefault = ':sse-handshake';
@@ -11,9 +12,7 @@ export const streamHeaders = {
   'x-accel-buffering': 'no',
 } as const;
 
-/** Nothing more is written to a reader that has this much still to take (and one message, however large). */
-const unsentBytesMax = 1024 * 1024;
-/** It gets this long to take it, then it is cut off: events are in the store, so it can resume. */
+/** A reader gets this long to take what was written, then it is cut off: events are in the store, so it can resume. */
 const slowReaderMs = 10_000;
 
 /** Why a stream ends, in the words that its reader gets. */
@@ -29,6 +28,7 @@ export interface StreamConnectionOptions {
   /** Fields of each log line: what is read here. */
   about: Readonly<Record<string, string>>;
   keepAliveMs: number;
+  share: StreamShare;
   /** The comment at the beginning and at each keep-alive, where it is not that of sources. */
   handshake?: string;
   /** Response headers in addition to those of every stream. */
@@ -66,7 +66,12 @@ export class StreamConnection {
   }
 
   get isFull(): boolean {
-    return this.#response.writableLength > unsentBytesMax;
+    return this.#isUntaken || this.#options.share.isUsedUp;
+  }
+
+  /** The reader has this much still to take, and one message, however large: nothing more is written to it. */
+  get #isUntaken(): boolean {
+    return this.#response.writableLength > this.#options.share.keptBytesMax;
   }
 
   open(): void {
@@ -95,12 +100,22 @@ export class StreamConnection {
    * over several turns was measured with 1,000 readers: it made 30 events a second slower, and 100 no faster.
    */
   write(message: Buffer): void {
-    if (!this.#ended) this.#response.write(message);
+    if (this.#ended) return;
+    this.#options.share.wrote(message.length);
+    this.#response.write(message);
   }
 
-  /** Waits until the reader took what was written, if that is much; cuts off one that takes too long. */
+  /**
+   * Waits until the reader took what was written, if that is much, and until its owner's readers may have more; cuts off one that takes
+   * too long.
+   */
   async untilTaken(): Promise<void> {
     if (this.#ended || !this.isFull) return;
+    if (this.#isUntaken) await this.#untilDrained();
+    if (!this.#ended && this.#options.share.isUsedUp) await this.#options.share.turn(() => this.#ended);
+  }
+
+  async #untilDrained(): Promise<void> {
     const taken = Promise.withResolvers<void>();
     const tooSlow = setTimeout(() => {
       // The reader does not read, so it cannot get a message.
@@ -171,6 +186,7 @@ export class StreamConnection {
     if (this.#ended) return;
     this.#ended = true;
     clearInterval(this.#keepAlive);
+    this.#options.share.leave();
     this.#options.logger.info({ ...this.#options.about, reason }, 'stream.ended');
     this.#options.onEnd();
   }

@@ -7,6 +7,7 @@ import { missedEvents } from './missed-events.ts';
 import { type EndReason, StreamConnection } from './stream-connection.ts';
 import type { StreamMark } from './stream-mark.ts';
 import { gapMessage, workspaceMessage } from './stream-message.ts';
+import type { StreamShare } from './stream-share.ts';
 import type { FeedReader, WorkspaceFeed } from './workspace-feed.ts';
 
 export interface WorkspaceStreamOptions {
@@ -39,7 +40,7 @@ export class WorkspaceStream implements FeedReader {
 
   constructor(
     response: ServerResponse,
-    options: WorkspaceStreamOptions & { feed: WorkspaceFeed; keepAliveMs: number },
+    options: WorkspaceStreamOptions & { feed: WorkspaceFeed; keepAliveMs: number; share: StreamShare },
     onEnd: () => void,
   ) {
     this.#options = options;
@@ -48,7 +49,7 @@ export class WorkspaceStream implements FeedReader {
     this.#connection = new StreamConnection(response, {
       logger: options.logger,
       about: { workspace: options.workspaceId },
-      keepAliveMs: options.keepAliveMs,
+      ...{ keepAliveMs: options.keepAliveMs, share: options.share },
       mayRead: options.mayRead,
       // The feed looks for all its readers.
       look: async () => undefined,

@@ -2965,9 +2965,9 @@ export interface Usage {
 export interface Shares {
   /**
    * runs: places for runs; builds: components and packages; actions: actions and tests of steps; writes:
-   * what waits for the store
+   * what waits for the store; transfers: bytes between the service and user code
    */
-  resource: 'processes' | 'memory' | 'connections' | 'lookups' | 'runs' | 'builds' | 'actions' | 'streams' | 'writes';
+  resource: 'processes' | 'memory' | 'connections' | 'lookups' | 'runs' | 'builds' | 'actions' | 'streams' | 'writes' | 'transfers';
   /** How often something waited, on the node that answers, since its start (integer) */
   delayed: number;
   /** How often something was refused (integer) */

@@ -11,6 +11,7 @@ import type { Store } from '#storage/store.ts';
 import type { DeliveryState } from '#storage/tables/delivery-tables.ts';
 import { inSpan } from '#telemetry/span.ts';
 import { noTracer, type Tracer } from '#telemetry/tracer.ts';
+import { AttemptLog } from './attempt-log.ts';
 import { DeliveryClaims, isSource, type ListenerTurns } from './delivery-claims.ts';
 import { type DeliveryLane, DeliveryLanes, type DeliveryPlaces, type LaneBounds } from './delivery-lanes.ts';
 import { DeliveryLeases } from './delivery-leases.ts';
@@ -56,6 +57,7 @@ export class DeliveryDispatcher {
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #logger: Logger;
+  readonly #attemptLog: AttemptLog;
   readonly #deliverTo: (listenerId: string) => Deliver;
   readonly #turns: ListenerTurns;
   readonly #sends: boolean;
@@ -113,6 +115,7 @@ export class DeliveryDispatcher {
     this.#store = options.store;
     this.#clock = options.clock;
     this.#logger = options.logger;
+    this.#attemptLog = new AttemptLog({ logger: options.logger, nowMs: () => options.clock.now() });
     this.#deliverTo = options.deliverTo;
     this.#turns = options.turns;
     this.#sends = options.sends;
@@ -378,20 +381,17 @@ export class DeliveryDispatcher {
     // Thousands a second; /metrics counts them, and each has its record.
     if (outcome.kind === 'delivered' || outcome.kind === 'postponed') return;
     const { status, latency_ms, error } = 'attempt' in outcome ? outcome.attempt : {};
-    this.#logger.info(
-      {
-        delivery: delivery.id,
-        listener: delivery.listenerId,
-        emitter: delivery.emitterId,
-        attempt: delivery.attempts + 1,
-        outcome: outcome.kind,
-        state,
-        status,
-        ms: latency_ms,
-        error,
-      },
-      'delivery.attempted',
-    );
+    this.#attemptLog.failed({
+      delivery: delivery.id,
+      listener: delivery.listenerId,
+      emitter: delivery.emitterId,
+      attempt: delivery.attempts + 1,
+      outcome: outcome.kind,
+      state,
+      status,
+      ms: latency_ms,
+      error,
+    });
   }
 
   #settled({ row, listenerId }: DeliveryEnd): void {

@@ -148,7 +148,7 @@ export function eventStreamRoutes(app: App, options: EventRouteOptions): void {
       const lastEventId = lastEventIdOf(request, parseEventId);
       streams.admit(caller, reply.raw, workspaceId);
       reply.hijack();
-      await streams.open(reply.raw, { ...stream, emitterId, lastEventId });
+      await streams.open(reply.raw, { ...stream, emitterId, ownerId: workspaceId, lastEventId });
     },
   );
 }
@@ -184,7 +184,7 @@ function emitterStreamRoute(app: App, options: EventRouteOptions, kind: EmitterK
       reply.hijack();
       await streams.open(reply.raw, {
         ...{ store, bus, logger, lastEventId },
-        emitterId: emitter.id,
+        ...{ emitterId: emitter.id, ownerId: emitter.owner_id },
         channel: request.query.event_name ?? channels.default,
         mayRead: async () => {
           const found = await kind.find(store.read, id);

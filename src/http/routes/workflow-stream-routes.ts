@@ -95,7 +95,7 @@ function addRoute(
       readers.take(id, reply.raw);
       await options.streams.open(reply.raw, {
         ...{ store, bus: options.bus, logger: options.logger, style, lastEventId },
-        emitterId: id,
+        ...{ emitterId: id, ownerId: workflow.owner_id },
         channel: sseChannel,
         mayRead: async () => (await findWorkflow(store.read, id)) !== undefined,
       });
