@@ -44,6 +44,7 @@ export async function assembleEdges(platform: Platform, domain: Domain) {
   });
   const streams = new LiveStreams({
     owners: platform.activeOwners,
+    onDelayed: (ownerId) => platform.shares.delayed(ownerId, 'transfers'),
     slots: new StreamSlots({
       clock,
       perKeyMax: settings.streamsPerKey,
@@ -192,6 +193,7 @@ export async function assembleEdges(platform: Platform, domain: Domain) {
         ? () =>
             startMailServer({
               owners: platform.activeOwners,
+              onDelayed: (ownerId) => platform.shares.delayed(ownerId, 'transfers'),
               ...{ settings, logger },
               acceptorOptions: {
                 ...{ store, clock, files: uploads, domain: mailDomain },

@@ -25,7 +25,7 @@ async function startWith(settings: Partial<MailOptions['settings']>) {
     settings: { smtpHost: '127.0.0.1', smtpPort: 0, smtpTlsKey: '', smtpTlsCert: '', ...settings },
     acceptorOptions,
     logger: pino({}, { write }),
-    owners: new ActiveOwners(),
+    ...{ owners: new ActiveOwners(), onDelayed: () => {} },
   });
   const { host, port = 0 } = ready;
   return { host, port, [Symbol.asyncDispose]: () => server.close() };

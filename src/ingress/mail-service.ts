@@ -14,8 +14,10 @@ export async function startMailServer(options: {
   acceptorOptions: Omit<ConstructorParameters<typeof MailAcceptor>[0], 'parser'>;
   logger: Logger;
   owners: ActiveOwners;
+  /** Called for each wait of a mail for the part of its owner. */
+  onDelayed: (ownerId: string) => void;
 }): Promise<{ close(): Promise<void> }> {
-  const { settings, acceptorOptions, logger, owners } = options;
+  const { settings, acceptorOptions, logger, owners, onDelayed } = options;
   const tls =
     settings.smtpTlsKey === ''
       ? undefined
@@ -28,7 +30,7 @@ export async function startMailServer(options: {
   const { MailServer } = await import('./smtp-server.ts');
   const server = new MailServer({
     acceptor: new MailAcceptor({ ...acceptorOptions, parser }),
-    ...{ logger, owners },
+    ...{ logger, owners, onDelayed },
     name: acceptorOptions.domain,
     ...(tls === undefined ? {} : { tls }),
   });

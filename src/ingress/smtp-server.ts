@@ -67,6 +67,8 @@ export interface SmtpServerOptions {
   tls?: { key: string; cert: string };
   /** Those that other owners' mails are slowed for. */
   owners?: ActiveOwners;
+  /** Called for each wait of a mail for the part of its owner. */
+  onDelayed?: (ownerId: string) => void;
   /** Smaller in tests. */
   bounds?: Partial<MailBounds>;
 }
@@ -102,6 +104,7 @@ export class MailServer {
     this.#pace = new BytePace({
       ...{ perSecond: bytesPerSecond, atOnce: bytesAtOnce },
       isFree: () => options.owners?.areSeveral !== true,
+      ...(options.onDelayed === undefined ? {} : { onWait: options.onDelayed }),
     });
     this.#server = new SMTPServer({
       name: options.name(),

@@ -20,6 +20,7 @@ export class BytePace {
   readonly #atOnce: number;
   readonly #nowMs: () => number;
   readonly #isFree: () => boolean;
+  readonly #onWait: (who: string) => void;
   readonly #debts = new Map<string, Debt>();
   #isClosed = false;
 
@@ -27,6 +28,7 @@ export class BytePace {
     perSecond,
     atOnce = 0,
     isFree = () => false,
+    onWait = () => {},
     nowMs = () => performance.now(),
   }: {
     perSecond: number;
@@ -34,12 +36,15 @@ export class BytePace {
     atOnce?: number;
     /** True while nothing needs to wait, whatever is owed. */
     isFree?: () => boolean;
+    /** Called for each `turn` that does not come at once. */
+    onWait?: (who: string) => void;
     nowMs?: () => number;
   }) {
     this.#perMs = perSecond / 1000;
     this.#owedMax = perSecond;
     this.#atOnce = atOnce;
     this.#isFree = isFree;
+    this.#onWait = onWait;
     this.#nowMs = nowMs;
   }
 
@@ -71,6 +76,7 @@ export class BytePace {
       this.owe(who, begin());
       return undefined;
     }
+    this.#onWait(who);
     const { promise, resolve } = Promise.withResolvers<void>();
     const debt = this.#debtOf(who);
     debt.waiting.push(() => {

@@ -31,13 +31,12 @@ export interface Transfer {
 export class TransferPace {
   readonly #pace: BytePace;
   readonly #owners: ActiveOwners;
-  readonly #onDelayed: (ownerId: string) => void;
   /** Bytes that the next call of a deployment is expected to move. */
   readonly #expected = new Map<string, number>();
 
   constructor({
     owners,
-    onDelayed = () => {},
+    onDelayed,
     nowMs,
   }: {
     owners: ActiveOwners;
@@ -45,10 +44,10 @@ export class TransferPace {
     nowMs?: () => number;
   }) {
     this.#owners = owners;
-    this.#onDelayed = onDelayed;
     this.#pace = new BytePace({
       perSecond: bytesPerSecond,
       isFree: () => !owners.areSeveral,
+      ...(onDelayed === undefined ? {} : { onWait: onDelayed }),
       ...(nowMs === undefined ? {} : { nowMs }),
     });
   }
@@ -69,7 +68,6 @@ export class TransferPace {
     const mayStart = expected < littleBytes && !this.#pace.owesMost(ownerId);
     if (mayStart && start() > 0) this.#pace.owe(ownerId, owed);
     const turn = mayStart ? undefined : this.#pace.turn(ownerId, start);
-    if (turn !== undefined) this.#onDelayed(ownerId);
     return {
       ...(turn === undefined ? {} : { turn }),
       moved: (bytes) => {

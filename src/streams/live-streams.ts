@@ -37,9 +37,18 @@ export class LiveStreams {
   readonly #slots: StreamSlots | undefined;
   readonly #shares: StreamShares;
 
-  /** `slots`: absent where readers are counted elsewhere. `owners`: those for whom what is written to readers of one owner waits. */
-  constructor(options: { keepAliveMs?: number; slots?: StreamSlots; owners?: ActiveOwners } = {}) {
-    this.#shares = new StreamShares({ owners: options.owners });
+  /** `slots`: absent where readers are counted elsewhere. `owners`: those for whom what is written to readers of one owner waits; `onDelayed`
+   * is called for each such wait.
+   */
+  constructor(
+    options: {
+      keepAliveMs?: number;
+      slots?: StreamSlots;
+      owners?: ActiveOwners;
+      onDelayed?: (ownerId: string) => void;
+    } = {},
+  ) {
+    this.#shares = new StreamShares({ owners: options.owners, onDelayed: options.onDelayed });
     this.#slots = options.slots;
     this.#keepAliveMs = options.keepAliveMs ?? keepAliveMsDefault;
   }

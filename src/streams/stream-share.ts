@@ -23,12 +23,19 @@ export class StreamShares {
   /** Streams by owner of what is streamed. */
   readonly #open = new Map<string, number>();
 
-  /** Without `owners`, nothing waits for others. */
-  constructor({ owners }: { owners?: ActiveOwners | undefined } = {}) {
+  /** Without `owners`, nothing waits for others. `onDelayed` is called for each wait of a reader for its turn. */
+  constructor({
+    owners,
+    onDelayed = () => {},
+  }: {
+    owners?: ActiveOwners | undefined;
+    onDelayed?: ((ownerId: string) => void) | undefined;
+  } = {}) {
     this.#pace = new BytePace({
       perSecond: bytesPerSecond,
       atOnce: bytesAtOnce,
       isFree: () => owners?.areSeveral !== true,
+      onWait: onDelayed,
     });
   }
 

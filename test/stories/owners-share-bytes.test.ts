@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { freePort } from '../support/free-port.ts';
+import { EventStream, forEachService } from '../support/millrace.ts';
+import { SmtpClient } from '../support/smtp-client.ts';
+
+const port = await freePort();
+
+/** A source that does this for each request, and then answers. */
+const sourceThat = (body: string) => `export default {
+  name: 'Sends', version: '0.0.1', props: { http: { type: '$.interface.http', customResponse: true } },
+  async run(event) { ${body} this.http.respond({ status: 200, body: 'ok' }); },
+};`;
+const emits = (count: number, bytes: number) =>
+  sourceThat(`for (let n = 0; n < ${count}; n += 1) this.$emit({ n, text: 'y'.repeat(${bytes}) });`);
+
+forEachService(
+  (fixture) => {
+    const makeOwner = async (name: string): Promise<string> =>
+      (await fixture.service.api('POST', '/v1/workspaces', { name })).body.data.id;
+    const makeSource = async (ownerId: string, code: string): Promise<{ id: string; url: string }> => {
+      const body = { name: 'sends', org_id: ownerId, component_code: code };
+      const source = await fixture.service.createSource(body);
+      return { id: source.id, url: source.configured_props.http.endpoint_url };
+    };
+    const call = async (url: string) => {
+      const answer = await fetch(url, { method: 'POST', body: '{}' });
+      assert.equal(answer.status, 200);
+      await answer.text();
+    };
+    const delaysOf = async (ownerId: string): Promise<number> => {
+      const { body } = await fixture.service.api('GET', `/v1/workspaces/${ownerId}/shares`);
+      const rows = body.data as { resource: string; delayed: number }[];
+      return rows.find(({ resource }) => resource === 'transfers')?.delayed ?? 0;
+    };
+    /** Calls another owner's source all the time until `work` is done. */
+    const beside = async (url: string, work: () => Promise<void>) => {
+      let isDone = false;
+      const calls = (async () => {
+        while (!isDone) {
+          await call(url);
+          await delay(10);
+        }
+      })();
+      await work().finally(() => {
+        isDone = true;
+      });
+      await calls;
+    };
+
+    test('while another owner has calls, what an owner moves in calls, streams and mails waits, all of it arrives, and the owner can see that it waited', async () => {
+      const { service } = fixture;
+      const other = await makeOwner('Other');
+      const { url } = await makeSource(other, sourceThat(''));
+
+      const calling = await makeOwner('Calls');
+      const large = await makeSource(calling, emits(8, 500_000));
+      for (let n = 0; n < 4; n += 1) await call(large.url);
+      assert.equal(await delaysOf(calling), 0, 'an owner that is alone does not wait');
+      await beside(url, async () => {
+        for (let n = 0; n < 3; n += 1) await call(large.url);
+      });
+      assert.ok((await delaysOf(calling)) > 0);
+
+      const streaming = await makeOwner('Streams');
+      const streamed = await makeSource(streaming, emits(50, 50_000));
+      const path = `${service.url}/sources/${streamed.id}/sse`;
+      const streams = await Promise.all(Array.from({ length: 5 }, () => EventStream.open(path)));
+      await beside(url, async () => {
+        // One call, which does not wait itself: its events are 12 MB for all readers.
+        await call(streamed.url);
+        for (const stream of streams) await stream.message(50);
+      });
+      for (const stream of streams) {
+        assert.deepEqual(
+          stream.messages.map(({ data }) => (data as { event: { n: number } }).event.n),
+          Array.from({ length: 50 }, (_, n) => n),
+        );
+        stream.close();
+      }
+      assert.ok((await delaysOf(streaming)) > 0);
+
+      const mailed = await makeOwner('Mails');
+      const workflow = await service.createWorkflow({
+        org_id: mailed,
+        steps: [],
+        triggers: [{ type: 'email' }],
+      });
+      await beside(url, async () => {
+        const client = await SmtpClient.connect(port);
+        const to: string = workflow.triggers[0].email_address;
+        assert.match(await client.begin('a@sender.example', [to]), /^354/);
+        await client.send(`Subject: large\r\n\r\n${`${'y'.repeat(76)}\r\n`.repeat(25_000)}.\r\n`);
+        assert.match(await client.reply(), /^250/);
+        client.close();
+      });
+      assert.ok((await delaysOf(mailed)) > 0);
+      assert.equal(await delaysOf(other), 0);
+    });
+  },
+  { environment: { MILLRACE_SMTP_PORT: String(port) }, inTurns: true },
+);
