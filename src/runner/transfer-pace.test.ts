@@ -1,16 +1,17 @@
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, describe, mock, test } from 'node:test';
+import { after, afterEach, before, beforeEach, describe, mock, test } from 'node:test';
 import { ActiveOwners } from '#lib/active-owners.ts';
 import { silentLogger } from '#lib/logger.ts';
 import { ShareRecords } from '#metering/share-records.ts';
 import {
   actionWith,
   componentWith,
+  type RunnerFixture,
   requestFor,
-  resultOf,
   startRunnerFixture,
   stepRequest,
 } from '../../test/support/runner-fixture.ts';
+import { within } from '../../test/support/wait-for.ts';
 import { TransferPace } from './transfer-pace.ts';
 
 const megabyte = 1_000_000;
@@ -129,37 +130,74 @@ describe('the pace of calls that move megabytes', () => {
   });
 });
 
-test('while another owner has calls, those of an owner that move megabytes wait for each other, and all are done', async () => {
-  const records = new ShareRecords({ logger: silentLogger, nowMs: () => 0 });
-  const fixture = await startRunnerFixture({ records });
-  const { runner } = fixture;
+describe('calls that move megabytes, in processes', () => {
+  let records: ShareRecords;
+  let fixture: RunnerFixture;
+  before(async () => {
+    records = new ShareRecords({ logger: silentLogger, nowMs: () => 0 });
+    fixture = await startRunnerFixture({ records });
+  });
+  after(() => fixture.close());
+
   const small = requestFor(componentWith('return 2;'), { ownerId: 'o_small', deploymentId: 'dc_small' });
-  const times = async (call: () => Promise<unknown>) => {
+  const emits = componentWith("for (let n = 0; n < 6; n += 1) this.$emit({ text: 'y'.repeat(800_000) });");
+  const delaysOf = (ownerId: string) => records.of(ownerId).get('transfers')?.delayed ?? 0;
+  /** Calls once, so that it is known what moves, and then four times at once while another owner has calls. Returns the time of the four. */
+  const fourAfterOne = async (call: () => Promise<unknown>) => {
+    await call();
     const startedAt = performance.now();
-    for (let n = 0; n < 4; n += 1) {
-      const [, other] = await Promise.all([call(), runner.call(small)]);
-      assert.equal(resultOf(other), 2);
-    }
+    const calls = [call(), runner().call(small), call(), call(), call()];
+    await Promise.all(calls);
     return performance.now() - startedAt;
   };
-  const delaysOf = (ownerId: string) => records.of(ownerId).get('transfers')?.delayed ?? 0;
-  try {
-    const emits = "for (let n = 0; n < 8; n += 1) this.$emit({ text: 'y'.repeat(500_000) });";
-    const emitting = requestFor(componentWith(emits), { ownerId: 'o_emits', deploymentId: 'dc_emits' });
-    const ms = await times(async () => assert.equal((await runner.call(emitting)).emits.length, 8));
-    assert.ok(ms > 600, `16 MB took ${ms} ms, and three calls have to wait for 4 MB each at 20 MB a second`);
+  const runner = () => fixture.runner;
+
+  test('while another owner has calls, those of an owner wait for each other, and all are done', async () => {
+    const emitting = requestFor(emits, { ownerId: 'o_emits', deploymentId: 'dc_emits' });
+    await runner().call(small);
+    const ms = await fourAfterOne(async () => {
+      assert.equal((await runner().call(emitting)).emits.length, 6);
+    });
+    assert.ok(ms > 700, `${ms} ms: three wait until 4.8 MB each were paid for, at 20 MB a second`);
     assert.ok(delaysOf('o_emits') >= 3);
+    assert.equal(delaysOf('o_small'), 0);
+  });
+
+  test('what the service answers counts too', async () => {
     const asks = "await Promise.all(Array.from({ length: 8 }, () => $.flow.trigger('p_2', 1))); return 1;";
     const asking = stepRequest(actionWith(asks), {
-      ownerId: 'o_asks',
-      deploymentId: 'dc_asks',
-      module: 'step',
+      ...{ ownerId: 'o_asks', deploymentId: 'dc_asks', module: 'step' },
     });
     const body = Buffer.from(JSON.stringify('y'.repeat(900_000)));
-    await times(() => runner.call(asking, { onHostCall: async () => ({ header: {}, body }) }));
-    assert.ok(delaysOf('o_asks') >= 3, 'what the service answers counts too');
-    assert.equal(delaysOf('o_small'), 0);
-  } finally {
-    await fixture.close();
-  }
+    await runner().call(small);
+    await fourAfterOne(() => runner().call(asking, { onHostCall: async () => ({ header: {}, body }) }));
+    assert.ok(delaysOf('o_asks') >= 3);
+  });
+
+  test('a deployment that was ended is not known any longer, and its calls that wait end', async () => {
+    const large = requestFor(emits, { ownerId: 'o_ended', deploymentId: 'dc_ended' });
+    const other = requestFor(emits, { ownerId: 'o_ended', deploymentId: 'dc_other' });
+    await Promise.all([runner().call(large), runner().call(small)]);
+    const waiting = [runner().call(large), runner().call(large)];
+    await runner().forget('dc_ended');
+    for (const call of waiting) assert.equal((await call).error?.code, 'forgotten');
+    await Promise.all([runner().call(other), runner().call(small)]);
+    const delays = delaysOf('o_ended');
+    assert.equal((await runner().call(large)).emits.length, 6);
+    assert.equal(delaysOf('o_ended'), delays, 'nothing is expected of it');
+  });
+
+  test('calls that wait end with the runner', async () => {
+    const own = await startRunnerFixture();
+    const large = requestFor(emits, { ownerId: 'o_large', deploymentId: 'dc_large' });
+    await Promise.all([own.runner.call(large), own.runner.call(small)]);
+    const waiting = Array.from({ length: 40 }, () => own.runner.call(large));
+    const closed = own.close();
+    const ended = (async () => {
+      for (const call of waiting.slice(1)) assert.equal((await call).error?.code, 'closing');
+    })();
+    // They would have to wait for nine seconds.
+    await within(ended, 8_000, 'the calls to end');
+    await closed;
+  });
 });

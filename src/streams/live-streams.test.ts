@@ -122,57 +122,125 @@ forEachStore((fixture) => {
     }
   });
 
+  /** A connection whose reader takes nothing unless a test says so. */
+  const heldConnection = (onWrite: (text: string, response: { writableLength: number }) => void) =>
+    Object.assign(new EventEmitter(), {
+      writableLength: 0,
+      destroyed: false,
+      writeHead: () => {},
+      end: () => {},
+      destroy: () => {},
+      write(message: Buffer) {
+        onWrite(String(message), this);
+      },
+    });
+  /** The store, with the number of its reads. */
+  const countedStore = () => {
+    const { store } = fixture;
+    const counted = { reads: 0, store };
+    const read = new Proxy(store.read, {
+      get: (target, property) => {
+        if (property === 'selectFrom') counted.reads += 1;
+        const value = Reflect.get(target, property);
+        return typeof value === 'function' ? value.bind(target) : value;
+      },
+    });
+    counted.store = { ...store, read };
+    return counted;
+  };
+  const emitLarge = async (count: number, bytes: number, emitterId = 'dc_1'): Promise<StoredEvent[]> => {
+    const { store } = fixture;
+    const [result] = await store.transaction((tx) => {
+      const events = Array.from({ length: count }, (_, n) => ({
+        channel: '',
+        event: JSON.stringify({ n, text: 'y'.repeat(bytes) }),
+      }));
+      return emitUnheard(store, tx, [{ emitterId, hops: 0, events }], 1_800_000_000_000);
+    });
+    return result?.accepted === true ? result.stored : [];
+  };
+
   test('a reader that is slower than the events of its source are kept gets a gap, and continues with those that are there', async () => {
     const { store } = fixture;
     await store.transaction((tx) => insertEmitter(tx, { id: 'dc_1', ownerId: 'u_1' }));
     const bus = new EventBus(silentLogger);
     const streams = new LiveStreams();
+    const counted = countedStore();
     const written: string[] = [];
-    const response = Object.assign(new EventEmitter(), {
-      writableLength: 2_000_000,
-      writeHead: () => {},
-      end: () => {},
-      destroy: () => {},
-      write: (message: Buffer) => void written.push(String(message)),
+    const response = heldConnection((text, connection) => {
+      written.push(text);
+      // It takes the first event, and no more.
+      if (text.includes('"n":0')) connection.writableLength = 2_000_000;
     });
-    let reads = 0;
-    const read = new Proxy(store.read, {
-      get: (target, property) => {
-        if (property === 'selectFrom') reads += 1;
-        const value = Reflect.get(target, property);
-        return typeof value === 'function' ? value.bind(target) : value;
-      },
-    });
-    const emit = async (count: number): Promise<StoredEvent[]> => {
-      const [result] = await store.transaction((tx) => {
-        const events = Array.from({ length: count }, (_, n) => ({
-          channel: '',
-          event: JSON.stringify({ n, text: 'y'.repeat(600_000) }),
-        }));
-        return emitUnheard(store, tx, [{ emitterId: 'dc_1', hops: 0, events }], 1_800_000_000_000);
-      });
-      return result?.accepted === true ? result.stored : [];
-    };
     try {
+      const [seen] = await emitLarge(1, 1);
+      const stored = await emitLarge(40, 600_000);
       await streams.open(response as unknown as ServerResponse, {
-        ...{ store: { ...store, read }, bus, logger: silentLogger, emitterId: 'dc_1', ownerId: 'u_1' },
-        ...{ channel: '', lastEventId: undefined, mayRead: async () => true },
+        ...{ store: counted.store, bus, logger: silentLogger, emitterId: 'dc_1', ownerId: 'u_1' },
+        ...{ channel: '', lastEventId: seen, mayRead: async () => true },
       });
-      const stored = await emit(12);
-      bus.publish(stored);
       await waitFor(() => response.listenerCount('drain') > 0);
-      // All but the last are removed while the reader has their places, and waits.
-      response.writableLength = 0;
-      const [first, lastOfGone] = [stored[0], stored.at(-2)];
+      // All but the last are removed while the reader has their places.
+      const [first, lastOfGone] = [stored[1], stored.at(-2)];
       assert.ok(first !== undefined && lastOfGone !== undefined);
       await store.transaction((tx) =>
         deleteEventRange(tx, { emitterId: 'dc_1', channel: '', start: first, end: lastOfGone, limit: 100 }),
       );
-      reads = 0;
+      counted.reads = 0;
+      response.writableLength = 0;
       response.emit('drain');
+      await waitFor(() => written.at(-1)?.includes('"n":39') === true);
+      assert.ok(counted.reads < 10, `${counted.reads} reads: what is gone is not looked for part by part`);
+      assert.equal(written.filter((text) => text.includes('event: gap')).length, 1);
+    } finally {
+      streams.close();
+    }
+  });
+
+  test('the more readers an owner has, the less is read and kept for each that does not take it', async () => {
+    const { store } = fixture;
+    for (const id of ['dc_1', 'dc_2'])
+      await store.transaction((tx) => insertEmitter(tx, { id, ownerId: 'u_1' }));
+    const bus = new EventBus(silentLogger);
+    const streams = new LiveStreams();
+    const open = async (
+      response: ReturnType<typeof heldConnection>,
+      options: { emitterId: string; store?: Store; lastEventId?: StoredEvent | undefined },
+    ) =>
+      streams.open(response as unknown as ServerResponse, {
+        ...{ store, bus, logger: silentLogger, ownerId: 'u_1', channel: '', lastEventId: undefined },
+        mayRead: async () => true,
+        ...options,
+      });
+    /** Reads until a reader that was away has events of 1.2 MB. */
+    const readsOfAll = async () => {
+      const counted = countedStore();
+      const written: string[] = [];
+      const response = heldConnection((text) => written.push(text));
+      await open(response, { emitterId: 'dc_1', store: counted.store, lastEventId: seen });
       await waitFor(() => written.at(-1)?.includes('"n":11') === true);
-      assert.ok(reads < 10, `${reads} reads: what is gone is not looked for event by event`);
-      assert.equal(written.filter((text) => text.includes('"n":')).length, 1);
+      return counted.reads;
+    };
+    const [seen] = await emitLarge(1, 1);
+    await emitLarge(12, 100_000);
+    try {
+      const few = await readsOfAll();
+      const others = Array.from({ length: 255 }, () => heldConnection(() => {}));
+      for (const other of others) await open(other, { emitterId: 'dc_2' });
+      assert.ok((await readsOfAll()) > few, 'smaller parts are read');
+      const slow = heldConnection((text, connection) => {
+        if (text.includes('"n":0')) connection.writableLength = 400_000;
+      });
+      await open(slow, { emitterId: 'dc_2' });
+      bus.publish(await emitLarge(2, 1, 'dc_2'));
+      await waitFor(() => slow.listenerCount('drain') > 0, { what: 'a reader that waits with 400 KB' });
+      for (const other of others) other.emit('close');
+      const fast: string[] = [];
+      const alone = heldConnection((text) => fast.push(text));
+      alone.writableLength = 400_000;
+      await open(alone, { emitterId: 'dc_2' });
+      bus.publish(await emitLarge(2, 1, 'dc_2'));
+      await waitFor(() => fast.at(-1)?.includes('"n":1') === true);
     } finally {
       streams.close();
     }

@@ -187,6 +187,21 @@ forEachSharedService((fixture) => {
     );
   });
 
+  test('the log has one line for the failures of a receiver, however many there are', async () => {
+    const { service } = fixture;
+    await using receiver = await HttpReceiver.start({ answer: async () => ({ status: 500 }) });
+    const source = await createEmittingSource(service);
+    const webhook = await createListeningWebhook(service, { url: receiver.url, emitterId: source.id });
+    await source.emit(['a', 'b', 'c']);
+    await receiver.waitForRequest(3);
+    await waitFor(async () => {
+      const queued = await deliveries(service, webhook.id, 'queued', 3);
+      return queued.every(({ attempt_count }: { attempt_count: number }) => attempt_count >= 1);
+    });
+    const lines = (await fixture.log()).split('\n').filter((line) => line.includes('delivery.attempted'));
+    assert.equal(lines.filter((line) => line.includes(webhook.id)).length, 1);
+  });
+
   test('410 disables the webhook, which says why and when; later events are kept as blocked', async () => {
     const { service } = fixture;
     await using receiver = await HttpReceiver.start({ answer: { status: 410 } });
