@@ -264,7 +264,7 @@ class ProcessRunner implements Runner {
       if (transfer.turn !== undefined) await unlessAborted(transfer.turn, options.signal);
       return await this.#place(request, counted(options, transfer), { attempt: 1, placing });
     } finally {
-      transfer.end();
+      transfer.end(placing.forgotten);
       placings.delete(placing);
       if (placings.size === 0) this.#placings.delete(deploymentId);
     }

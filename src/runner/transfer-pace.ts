@@ -20,8 +20,8 @@ export interface Transfer {
   /** Resolves when the call may start. Absent: it may at once. */
   readonly turn?: Promise<void>;
   moved(bytes: number): void;
-  /** The call has ended, or will not start. */
-  end(): void;
+  /** The call has ended, or will not start. `isForgotten`: its deployment has ended too. */
+  end(isForgotten?: boolean): void;
 }
 
 /**
@@ -76,13 +76,11 @@ export class TransferPace {
         this.#pace.owe(ownerId, movedBytes - owed);
         owed = movedBytes;
       },
-      end: () => {
+      end: (isForgotten = false) => {
         if (hasEnded) return;
         hasEnded = true;
-        // One that was given up before it began says nothing of its deployment, which may be gone.
-        if (owed === 0 && movedBytes === 0 && expected > 0) return;
         if (movedBytes < owed) this.#pace.owe(ownerId, movedBytes - owed);
-        this.#expect(deploymentId, Math.max(movedBytes, expected * keptPart));
+        if (!isForgotten) this.#expect(deploymentId, Math.max(movedBytes, expected * keptPart));
       },
     };
   }
