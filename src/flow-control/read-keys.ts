@@ -10,7 +10,12 @@ const keyed = ['concurrency', 'throttle', 'debounce', 'singleton', 'batch'] as c
 
 /** True when an expression of the flow control is one that the service cannot read from the event by itself. */
 export function hasCode(flow: FlowControl): boolean {
-  return expressionsOf(flow).some((expression) => plainPath(expression) === undefined);
+  return codeOf(flow).length > 0;
+}
+
+/** The expressions that are code, and no paths into the event. */
+export function codeOf(flow: FlowControl): string[] {
+  return expressionsOf(flow).filter((expression) => plainPath(expression) === undefined);
 }
 
 export function expressionsOf(flow: FlowControl): string[] {

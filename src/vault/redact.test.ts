@@ -30,6 +30,7 @@ describe('redaction', () => {
     ['JSON in JSON', JSON.stringify(JSON.stringify(secret)).slice(3, -3)],
     ['base64', Buffer.from(secret).toString('base64')],
     ['base64url', Buffer.from(secret).toString('base64url')],
+    ['a Buffer that is printed', inspect(Buffer.from(secret)).slice('<Buffer '.length, -1)],
     ['encodeURIComponent', encodeURIComponent(secret)],
     [
       'encodeURIComponent with small digits',

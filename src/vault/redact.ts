@@ -12,7 +12,7 @@ const replacement = '[redacted]';
 
 /**
  * A function that replaces every occurrence of the secrets in a text by "[redacted]": as they are, JSON-escaped, as
- * `util.inspect` and `console.log` write strings, base64 (at any alignment, so also inside `Basic …`) and as URLs and `URL` write it. Each line of 8
+ * `util.inspect` and `console.log` write strings and Buffers, base64 (at any alignment, so also inside `Basic …`) and as URLs and `URL` write it. Each line of 8
  * or more characters of a secret with several lines is a secret too, but for the header lines of a PEM. Occurrences that overlap become one. JSON text
  * stays valid JSON. The beginning of a secret is hidden too where the text was cut there ("found \"abcdefgh…"). Takes time linear in the text, and nearly none where no secret occurs. Values of fewer than 8
  * characters are left alone, but those of `shortSecrets` from 4 characters on. A short one is left alone in the names of JSON
@@ -191,7 +191,7 @@ function patternsOf(values: readonly string[]): string[] {
   const patterns = new Set<string>();
   for (const value of values) {
     const bytes = Buffer.from(value, 'utf8');
-    const forms = [...writtenForms(value), ...urlForms(value)];
+    const forms = [...writtenForms(value), ...urlForms(value), inspectedBytes(bytes)];
     if (value.length > inspectedMax) forms.push(...writtenForms(value.slice(0, inspectedMax)));
     for (const encoding of ['base64', 'base64url'] as const) {
       forms.push(bytes.toString(encoding), ...[0, 1, 2].map((offset) => base64Core(bytes, offset, encoding)));
@@ -206,7 +206,7 @@ function shortPatternsOf(values: readonly string[]): string[] {
   const patterns = new Set<string>();
   for (const value of values) {
     const bytes = Buffer.from(value, 'utf8');
-    const forms = [...writtenForms(value), ...urlForms(value)];
+    const forms = [...writtenForms(value), ...urlForms(value), inspectedBytes(bytes)];
     for (const form of [...forms, bytes.toString('base64'), bytes.toString('base64url')]) patterns.add(form);
   }
   return [...patterns];
@@ -220,6 +220,16 @@ const linesInEveryFormMax = 1_000;
 
 /** `util.inspect` cuts longer strings there. */
 const inspectedMax = 10_000;
+/** It shows so many bytes of a Buffer. */
+const inspectedBytesMax = 50;
+
+/** Bytes as `util.inspect` writes those of a Buffer. */
+function inspectedBytes(bytes: Buffer): string {
+  return bytes
+    .subarray(0, inspectedBytesMax)
+    .toString('hex')
+    .replaceAll(/..(?=.)/g, '$& ');
+}
 /** Deeper values are rarely printed; then a line of fewer than 8 characters may show. */
 const inspectedIndentMax = 16;
 /** Says what follows, and is the same in every file. */

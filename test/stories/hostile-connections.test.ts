@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { forEachSharedService } from '../support/millrace.ts';
 import { OAuthProvider } from '../support/oauth-provider.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 /** A page that a step or a component replies with, on the origin of the API and of the pages for connecting. */
 const page = `
@@ -234,6 +235,37 @@ forEachSharedService((fixture) => {
         assert.equal(answer.status, 400, JSON.stringify(steps));
         assert.match(answer.body.error, /belongs to another member|no account/);
       }
+      const path = `/v1/workflows/${flow.body.data.id}/deployments`;
+      const keyed = (key: string) => ({
+        settings: { flow_control: { throttle: { limit: 1, seconds: 1, key } } },
+      });
+      const spying = keyed('{{(() => globalThis.kept)()}}');
+      const spied = await api('POST', path, spying, mallory);
+      assert.equal(spied.status, 400, 'keys are evaluated beside the account');
+      assert.match(spied.body.error, /^settings.flow_control: .* is code, .* another member/);
+      const priority = { settings: { flow_control: { priority: '{{globalThis.kept}}' } } };
+      assert.equal((await api('POST', path, priority, mallory)).status, 400);
+      assert.equal((await api('POST', path, keyed('{{event.body.id}}'), mallory)).status, 200);
+      // What the owner of the account had, others may keep.
+      assert.equal((await api('POST', path, spying, ann)).status, 200);
+      assert.equal((await api('POST', path, { settings: { name: 'other' } }, mallory)).status, 200);
+      assert.equal((await api('POST', path, spying, mallory)).status, 200);
+      // Once its owner has taken the account out, runs that had it are not run with it again.
+      const trigger = { ...keyed('{{event.body.id}}'), triggers: [{ type: 'http' }], active: true };
+      const deployed = await api('POST', path, trigger, ann);
+      assert.equal(deployed.status, 200, JSON.stringify(deployed.body));
+      const { endpoint_url: endpoint } = deployed.body.data.triggers[0];
+      const started = await fetch(endpoint, { method: 'POST', body: '{}' });
+      const runId = started.headers.get('x-millrace-run-id');
+      await waitFor(
+        async () => (await api('GET', `/v1/runs/${runId}`, undefined, ann)).body.data.ended_at !== null,
+      );
+      const restart = () => api('POST', `/v1/runs/${runId}/restart`, { from_step: 'sync' }, mallory);
+      assert.equal((await restart()).status, 200);
+      assert.equal((await api('POST', path, { steps: [own] }, ann)).status, 200);
+      const taken = await restart();
+      assert.equal(taken.status, 409);
+      assert.match(taken.body.error, /no longer uses: replay the run/);
       const fresh = await api('POST', '/v1/workflows', { org_id: workspace, steps: [step] }, mallory);
       assert.match(fresh.body.error, /no account/);
     });

@@ -151,10 +151,11 @@ function unresolved(args: OnResolveArgs, text: string): OnResolveResult {
 }
 
 function refused(specifier: string): OnResolveResult {
+  const isOfNode = specifier.startsWith('node:');
   const problem: BuildProblem = {
     kind: 'caller',
     code: 'unsupported_specifier',
-    message: `the import ${quote(specifier)} is not supported: expected a relative file, a module of Node, or an npm package with a version, range or tag`,
+    message: `the import ${quote(specifier)} is not supported${isOfNode ? ' (this Node has no such module, or it is switched off here, as node:sqlite is)' : ''}: expected a relative file, a module of Node, or an npm package with a version, range or tag`,
     details: { specifier: specifier.slice(0, 500) },
   };
   return { errors: [{ text: problem.message, detail: problem }] };

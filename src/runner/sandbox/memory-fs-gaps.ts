@@ -13,6 +13,8 @@ export function fillGaps(): void {
     cpSync: copySync,
     mkdtempDisposableSync: makeDisposable,
     readv: keepingNames(fs.readv, readVectors),
+    realpath: withNative(fs.realpath, realpathLater(fs.realpath)),
+    realpathSync: withNative(fs.realpathSync, realpathNow(fs.realpathSync)),
     writev: keepingNames(fs.writev, writeVectors),
   });
   replaceIn(fs.promises, {
@@ -37,6 +39,35 @@ function keepingNames<F extends object>(original: object, replacement: F): F {
     if (descriptor !== undefined) Object.defineProperty(replacement, key, descriptor);
   }
   return replacement;
+}
+
+/**
+ * Node asks the system for each part of a real path without a look at its permissions, and by its answers says which files and processes of the
+ * machine there are. `lstat` refuses what is not in memory.
+ */
+function realpathNow(original: typeof fs.realpathSync): (...args: unknown[]) => unknown {
+  const { lstatSync } = fs;
+  return (path, ...args) => {
+    lstatSync(path as string);
+    return Reflect.apply(original, fs, [path, ...args]);
+  };
+}
+
+function realpathLater(original: typeof fs.realpath): (...args: unknown[]) => void {
+  const { lstat } = fs;
+  return (path, ...args) => {
+    const done = args.at(-1);
+    if (typeof done !== 'function') throw new TypeError('The "cb" argument must be of type function');
+    const check = (error: unknown): void => {
+      if (error === null) Reflect.apply(original, fs, [path, ...args]);
+      else done(error);
+    };
+    lstat(path as string, check);
+  };
+}
+
+function withNative<F extends object>(original: { native: unknown }, replacement: F): F {
+  return Object.assign(replacement, { native: original.native });
 }
 
 type Vectors = NodeJS.ArrayBufferView[];

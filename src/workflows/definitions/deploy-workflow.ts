@@ -25,7 +25,7 @@ import { findTemplate } from './template-store.ts';
 import { checkTriggers } from './trigger-definition.ts';
 import { triggersOf } from './trigger-store.ts';
 import type { StepDefinition, WorkflowDefinition } from './workflow-definition.ts';
-import { workflowFlowControl } from './workflow-flow-control.ts';
+import { refuseCodeBesideForeignAccounts, workflowFlowControl } from './workflow-flow-control.ts';
 import { checkSteps, type DefinitionInput, settingsOf } from './workflow-input.ts';
 import {
   type DeploymentAccount,
@@ -197,6 +197,11 @@ export class WorkflowDeployer {
       steps: built.steps,
       settings: settingsOf(input.settings, former.definition.settings),
     };
+    refuseCodeBesideForeignAccounts(definition.settings.flowControl, {
+      former: former.definition.settings.flowControl,
+      accounts: built.accounts,
+      owners: [workflow.owner_id, owner.userId],
+    });
     const changed: WorkflowTable = {
       ...workflow,
       name: input.settings?.name ?? workflow.name,

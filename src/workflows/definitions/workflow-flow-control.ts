@@ -5,6 +5,7 @@ import {
   type FlowControl,
   type FlowPlace,
 } from '#flow-control/flow-control.ts';
+import { codeOf } from '#flow-control/read-keys.ts';
 import { invalidAt } from './at-parameter.ts';
 
 const at = 'settings.flow_control';
@@ -47,6 +48,36 @@ export function workflowFlowControl(
     );
   checkFlowControl(flow, place);
   return appliedFlowControl(flow, place);
+}
+
+/**
+ * Throws CallerError naming `settings.flow_control` when it has code that the version before had not, and a step uses an account whose owner
+ * is not the caller: its keys are evaluated in the process that has the account, so they are code beside it as other steps are.
+ */
+export function refuseCodeBesideForeignAccounts(
+  flow: FlowControl | null | undefined,
+  {
+    former,
+    accounts,
+    owners,
+  }: {
+    former: FlowControl | null | undefined;
+    /** Accounts that steps use. */
+    accounts: readonly { account_id: string; owner_id: string }[];
+    /** Owners whose accounts the caller may put to any use. */
+    owners: readonly string[];
+  },
+): void {
+  const foreign = accounts.find(({ owner_id }) => !owners.includes(owner_id));
+  if (foreign === undefined || !flow) return;
+  const known = new Set(former ? codeOf(former) : []);
+  const added = codeOf(flow).find((expression) => !known.has(expression));
+  if (added !== undefined)
+    throw invalidAt(
+      at,
+      `${JSON.stringify(added.slice(0, 200))} is code, and account ${foreign.account_id} of a step belongs to another member, who has not agreed to other code beside it; ` +
+        'expected a path into the event, such as {{event.body.id}}, or what the version before had',
+    );
 }
 
 /** The account in a prop of a step, by `<step>.<prop>`. */

@@ -4,7 +4,12 @@ import type { Store, Tx } from '#storage/store.ts';
 import type { RunStepTable, RunTable, WorkflowTable } from '#storage/tables/workflow-tables.ts';
 import { isStructured, positionsIn } from '#workflows/definitions/block-definition.ts';
 import type { StepDefinition, WorkflowDefinition } from '#workflows/definitions/workflow-definition.ts';
-import { findDeployment, findWorkflow, lockWorkflow } from '#workflows/definitions/workflow-store.ts';
+import {
+  deploymentAccounts,
+  findDeployment,
+  findWorkflow,
+  lockWorkflow,
+} from '#workflows/definitions/workflow-store.ts';
 import { presentRecords } from './block-attempts.ts';
 import { repeatedAmong } from './repeated-run-store.ts';
 import { isTerminal, type RunTrigger } from './run.ts';
@@ -49,15 +54,17 @@ export class RunRepeater {
 
   /**
    * A run of the same event and deployment that continues at a step, with what the steps before it had exported. Without `fromStep` it continues
-   * where the run ended. Throws CallerError `conflict` for a run that has not ended, `invalid_parameter` for a step from which the run cannot
+   * where the run ended. Throws CallerError `conflict` for a run that has not ended, and for one with an account of a member that the workflow
+   * no longer uses, `invalid_parameter` for a step from which the run cannot
    * continue, and for exports of a step that it does not take over.
    */
   async prepareRestart(run: RunTable, fromStep?: string, edits: RunEdits = {}): Promise<RepeatedRun> {
     if (!isTerminal(run)) throw new CallerError('conflict', `run ${run.id} has not ended: cancel it first`);
-    const { flow_control: flowControl } = await this.#workflowOf(run);
+    const { flow_control: flowControl, deployment_id: current } = await this.#workflowOf(run);
     const deployment = await findDeployment(this.#store.read, run.deployment_id);
     if (deployment === undefined)
       throw new CallerError('not_found', `deployment ${run.deployment_id} is gone`);
+    await this.#requireAgreedAccounts(run, current);
     const { steps } = JSON.parse(deployment.definition) as WorkflowDefinition;
     const recorded = presentRecords(steps, await stepsOfRun(this.#store.read, run.id)).filter(
       (step) => step.state === 'succeeded' || step.state === 'caught',
@@ -137,6 +144,22 @@ export class RunRepeater {
       repeated.map(({ prepared }) => prepared.job),
     );
     await this.#store.notify(tx, 'millrace_jobs', '');
+  }
+
+  /** A member who took an account of their own out of the workflow has not agreed to further runs with it. */
+  async #requireAgreedAccounts(run: RunTable, currentId: string): Promise<void> {
+    if (run.deployment_id === currentId) return;
+    const { read } = this.#store;
+    const used = await deploymentAccounts(read, run.deployment_id);
+    const personal = used.filter(({ owner_id }) => owner_id !== run.owner_id);
+    if (personal.length === 0) return;
+    const still = new Set((await deploymentAccounts(read, currentId)).map(({ account_id }) => account_id));
+    const gone = personal.find(({ account_id }) => !still.has(account_id));
+    if (gone !== undefined)
+      throw new CallerError(
+        'conflict',
+        `run ${run.id} had account ${gone.account_id} of a member, which the workflow no longer uses: replay the run, which takes the current version`,
+      );
   }
 
   async #workflowOf(run: RunTable): Promise<WorkflowTable> {

@@ -154,6 +154,24 @@ export const fileAttacks: readonly Attack[] = [
     ['a watch', 'ERR_ACCESS_DENIED', 'ENOENT', "fs.watch(D, () => {}).close(); return 'done';"],
     ['a real path', 'ERR_ACCESS_DENIED', 'ENOENT', "return fs.realpathSync.native(C) === C && 'done';"],
     [
+      'a real path that Node finds part by part',
+      'ERR_ACCESS_DENIED',
+      'ENOENT',
+      "return fs.realpathSync(C) === C && 'done';",
+    ],
+    [
+      'the same with a callback',
+      'ERR_ACCESS_DENIED',
+      'ENOENT',
+      "return (await require('util').promisify(fs.realpath)(C)) === C && 'done';",
+    ],
+    [
+      'the same by a link',
+      'ENOENT',
+      'ERR_ACCESS_DENIED',
+      "fs.rmSync(T + '/to-canary', { force: true }); fs.symlinkSync(C, T + '/to-canary'); return fs.realpathSync(T + '/to-canary') === C && 'done';",
+    ],
+    [
       'the room on a disk',
       'ERR_ACCESS_DENIED',
       'harmless: its own file system in memory',
