@@ -26,3 +26,11 @@ test('callers from ever new addresses take no memory', () => {
   for (let n = 0; n < 2_000; n += 1) pace.delayMs(`same moment ${n}`);
   assert.equal(pace.delayMs('a'), 0, 'a thousand that owe are forgotten');
 });
+
+test('large answers count as more than one: 16 MB of a caller are sent in a second', () => {
+  const pace = new AnswerPace({ nowMs: () => 0 });
+  const megabyte = 1024 * 1024;
+  const delays = Array.from({ length: 20 }, () => pace.delayMs('a', megabyte));
+  assert.equal(delays.filter((ms) => ms === 0).length, 3);
+  assert.equal(delays.at(-1), 20 * 65 - 250);
+});

@@ -1,6 +1,8 @@
 /** Answers a second, and answers at once, of one caller. */
 const perSecond = 1_000;
 const atOnce = 250;
+/** So many bytes count as an answer more: 16 MB a second of one caller. */
+const bytesPerAnswer = 16 * 1024;
 /** Callers that are remembered; those that owe nothing are forgotten beyond it. */
 const callersMax = 1_000;
 
@@ -18,10 +20,11 @@ export class AnswerPace {
     this.#nowMs = nowMs;
   }
 
-  /** Counts an answer. Returns the milliseconds that it has to wait. */
-  delayMs(caller: string): number {
+  /** Counts an answer of so many bytes. Returns the milliseconds that it has to wait. */
+  delayMs(caller: string, bytes = 0): number {
     const nowMs = this.#nowMs();
-    const paidMs = Math.max(nowMs, this.#paidMs.get(caller) ?? 0) + 1_000 / perSecond;
+    const answers = 1 + bytes / bytesPerAnswer;
+    const paidMs = Math.max(nowMs, this.#paidMs.get(caller) ?? 0) + (answers * 1_000) / perSecond;
     if (this.#paidMs.size >= callersMax) this.#forget(nowMs);
     this.#paidMs.set(caller, paidMs);
     return Math.max(0, paidMs - nowMs - (atOnce * 1_000) / perSecond);

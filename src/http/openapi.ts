@@ -1,7 +1,10 @@
 import swagger from '@fastify/swagger';
 import { type FastifyInstance, fastify } from 'fastify';
 import { Type } from 'typebox';
+import { compressedFile } from '#web/compressed-file.ts';
+import type { PageFile } from '#web/dashboard/page-files.ts';
 import type { App } from './route-support.ts';
+import { sendPageFile } from './send-page-file.ts';
 
 const referencePrefix = '/docs/api';
 // Everything the page needs comes from here; it may request nothing from other hosts.
@@ -117,8 +120,13 @@ export async function serveReference(app: App): Promise<void> {
         response: { 200: Type.Record(Type.String(), Type.Unknown()) },
       },
     },
-    async () => app.swagger() as unknown as Record<string, unknown>,
+    async (request, reply) => {
+      // Two megabytes, which are written and compressed once: sixteen callers who asked for them kept the service from everything else.
+      document ??= compressedFile('.json', JSON.stringify(app.swagger()));
+      return sendPageFile(request, reply, await document) as never;
+    },
   );
+  let document: Promise<PageFile> | undefined;
   let pages: Promise<FastifyInstance> | undefined;
   const options = { schema: { hide: true } };
   for (const url of [referencePrefix, `${referencePrefix}/*`])

@@ -11,7 +11,7 @@ export function sendPageFile(
   reply: FastifyReply,
   { contentType, immutable, plain, encoded }: PageFile,
 ) {
-  const etag = `"${createHash('sha256').update(plain).digest('base64url').slice(0, 22)}"`;
+  const etag = etagOf(plain);
   reply.headers({
     'content-type': contentType,
     'cache-control': immutable ? 'public, max-age=31536000, immutable' : 'no-cache',
@@ -28,4 +28,16 @@ export function sendPageFile(
     return reply.send(body);
   }
   return reply.send(plain);
+}
+
+const etags = new WeakMap<Buffer, string>();
+
+/** Computed once: to hash a script of a megabyte for each request takes longer than to send it. */
+function etagOf(content: Buffer): string {
+  let etag = etags.get(content);
+  if (etag === undefined) {
+    etag = `"${createHash('sha256').update(content).digest('base64url').slice(0, 22)}"`;
+    etags.set(content, etag);
+  }
+  return etag;
 }

@@ -257,10 +257,15 @@ function paceAnswers(app: App, pace: AnswerPace): void {
   });
   app.addHook('onSend', (request, _reply, payload, done) => {
     const isPage = request.caller === null && request.routeOptions.config.userContent !== true;
-    const delayMs = isPage || request.isRefused ? pace.delayMs(sender(request)) : 0;
+    const delayMs = isPage || request.isRefused ? pace.delayMs(sender(request), bytesOf(payload)) : 0;
     if (delayMs === 0) done(null, payload);
     else setTimeout(done, delayMs, null, payload);
   });
+}
+
+/** 0 for what is sent in parts. */
+function bytesOf(payload: unknown): number {
+  return typeof payload === 'string' || Buffer.isBuffer(payload) ? payload.length : 0;
 }
 
 const securityHeaders = {

@@ -105,6 +105,15 @@ export function healthRoutes(app: App, options: HealthRouteOptions): void {
     },
   );
 
+  let gathering: Promise<string> | undefined;
+  /** Callers that ask while the metrics are gathered get the same text. */
+  const metricsText = (): Promise<string> => {
+    gathering ??= metrics.metrics().finally(() => {
+      gathering = undefined;
+    });
+    return gathering;
+  };
+
   app.get(
     '/metrics',
     {
@@ -127,7 +136,7 @@ export function healthRoutes(app: App, options: HealthRouteOptions): void {
           'forbidden',
           'this request came through a proxy: ask the node itself for its metrics, or send an API key of the admin of the instance',
         );
-      const text = await metrics.metrics();
+      const text = await metricsText();
       return reply.type(metrics.contentType).serializer(String).send(text);
     },
   );

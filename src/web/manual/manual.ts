@@ -2,8 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
-import { promisify } from 'node:util';
-import { brotliCompress, constants, gzip } from 'node:zlib';
+import { compressedFile, plainFile } from '#web/compressed-file.ts';
 import type { PageFile } from '#web/dashboard/page-files.ts';
 import { escapeHtml } from './escape-html.ts';
 import {
@@ -149,31 +148,4 @@ function searchIndex(rendered: readonly { entry: ManualEntry; page: RenderedPage
       page.sections.map(({ id, heading, text }) => [id, heading, text]),
     ]),
   );
-}
-
-const contentTypes: Readonly<Record<string, string>> = {
-  '.html': 'text/html; charset=utf-8',
-  '.css': 'text/css; charset=utf-8',
-  '.js': 'text/javascript; charset=utf-8',
-  '.json': 'application/json; charset=utf-8',
-  '.svg': 'image/svg+xml',
-};
-
-function plainFile(ending: string, text: string): PageFile {
-  const contentType = contentTypes[ending] ?? 'text/plain; charset=utf-8';
-  return { contentType, immutable: false, plain: Buffer.from(text), encoded: {} };
-}
-
-/** Compressed once in advance, so that no reader waits for compression. */
-async function compressedFile(ending: string, text: string): Promise<PageFile> {
-  const file = plainFile(ending, text);
-  const params = {
-    [constants.BROTLI_PARAM_QUALITY]: 5,
-    [constants.BROTLI_PARAM_SIZE_HINT]: file.plain.length,
-  };
-  const [br, gz] = await Promise.all([
-    promisify(brotliCompress)(file.plain, { params }),
-    promisify(gzip)(file.plain),
-  ]);
-  return { ...file, encoded: { br, gzip: gz } };
 }
