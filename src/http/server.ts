@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
+import { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import {
@@ -19,6 +20,7 @@ import type { Logger } from '#lib/logger.ts';
 import { writeJson } from '#lib/write-json.ts';
 import { metricDefinitions } from '#telemetry/metric-definitions.ts';
 import { noTracer, type Tracer } from '#telemetry/tracer.ts';
+import { AnswerBytes } from './answer-bytes.ts';
 import { AnswerPace } from './answer-pace.ts';
 import { beginAudit, completeAudit } from './audit-requests.ts';
 import { authenticateEverything } from './authenticate.ts';
@@ -35,6 +37,7 @@ import { RequestSummaries } from './request-summary.ts';
 import type { App } from './route-support.ts';
 import { type RouteOptions, reference, routes, routesOfEveryRole } from './routes.ts';
 import { checkScopeParameters } from './scope-parameters.ts';
+import { refuseTinyChunks } from './tiny-chunks.ts';
 import { refuseUnknownPaths } from './unknown-path.ts';
 import { UnwantedBodies } from './unwanted-bodies.ts';
 import { compileCheck } from './validation.ts';
@@ -42,7 +45,7 @@ import { compileCheck } from './validation.ts';
 /** Component code and props; events come in through the endpoints, which have a limit of their own. */
 const apiBodyBytesMax = 6 * 1024 * 1024;
 /** Bodies of the API from this size on are read in turns: reading the JSON of one keeps everything else waiting. */
-const largeJsonBytes = 64 * 1024;
+const largeJsonBytes = 8 * 1024;
 /** Objects and arrays within one another in such a body. */
 const bodyDepthMax = 500;
 /** Header fields must have arrived by then. */
@@ -126,6 +129,7 @@ export async function createServer(options: ServerOptions): Promise<App> {
       ...options.connections,
       ...{ logger, metrics: options.metrics, isTrustedProxy: isTrusted },
     });
+  refuseTinyChunks(app.server);
   app.setValidatorCompiler(compileCheck);
   // Response schemas describe; what include and exclude leave of an object would not fit them.
   app.setSerializerCompiler(() => writeJson);
@@ -139,6 +143,7 @@ export async function createServer(options: ServerOptions): Promise<App> {
   });
   readUnwantedBodies(app, unwanted);
   paceAnswers(app, pace);
+  paceLargeAnswers(app);
   traceRequests(app, options.tracer ?? noTracer);
   addResponseHeaders(app);
   observeRequests(app, options);
@@ -260,6 +265,21 @@ function paceAnswers(app: App, pace: AnswerPace): void {
     const delayMs = isPage || request.isRefused ? pace.delayMs(sender(request), bytesOf(payload)) : 0;
     if (delayMs === 0) done(null, payload);
     else setTimeout(done, delayMs, null, payload);
+  });
+}
+
+/** JSON only: what is downloaded costs no more than its bytes. */
+function paceLargeAnswers(app: App): void {
+  const bytes = new AnswerBytes();
+  app.addHook('preClose', async () => bytes.close());
+  app.addHook('onSend', (request, reply, payload, done) => {
+    const { caller, routeOptions } = request;
+    const isJson = String(reply.getHeader('content-type') ?? '').startsWith('application/json');
+    if (caller === null || routeOptions.config.userContent === true || !isJson) return done(null, payload);
+    if (payload instanceof Readable) return done(null, bytes.inParts(sender(request), payload));
+    const waiting = bytes.whole(sender(request), bytesOf(payload));
+    if (waiting === undefined) done(null, payload);
+    else void waiting.then(() => done(null, payload));
   });
 }
 

@@ -79,11 +79,24 @@ test('a body that did not say its size delays the next one', async (t) => {
   chunked.headers = { 'transfer-encoding': 'chunked' };
   const turn = await bodies.begin(chunked, 'o_1');
   assert.deepEqual(turn, { ownerId: 'o_1', bytes: 0 });
-  bodies.wasRead({ ownerId: 'o_1', bytes: 0 }, 5 * MB);
+  bodies.wasRead({ ownerId: 'o_1', bytes: 0 }, Buffer.alloc(5 * MB), undefined);
   void bodies.begin(chunked, 'o_1').then(() => begun.push('o_1'));
   await pass(499);
   assert.deepEqual(begun, []);
   await pass(1);
+  assert.deepEqual(begun, ['o_1']);
+});
+
+test('a form of many small parts delays the next one, since it takes long to parse', async (t) => {
+  const { bodies, pass, begun } = endpointBodies(t);
+  bodies.noteRequest('o_2');
+  const form = Buffer.from('--X\r\nheader: x\r\n\r\nvalue\r\n'.repeat(500));
+  const turn = await bodies.begin(requestOf(form.length), 'o_1');
+  bodies.wasRead(turn, form, 'multipart/form-data; boundary=X');
+  void bodies.begin(requestOf(MB), 'o_1').then(() => begun.push('o_1'));
+  await pass(49);
+  assert.deepEqual(begun, [], '500 parts take five milliseconds, a tenth of fifty');
+  await pass(2);
   assert.deepEqual(begun, ['o_1']);
 });
 

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { BodyTurns } from '#lib/body-turns.ts';
+import { formFieldsMax } from './request-event.ts';
 import { bodyOf } from './uploaded-bodies.ts';
 
 /** A request with half a megabyte takes nine milliseconds of the loop, until its run has begun; one with that little, half a millisecond. */
@@ -10,6 +11,16 @@ const callersAtOnce = 2;
 const pieceBytes = 256 * 1024;
 /** Others are kept from waiting for so long after their last request. */
 const othersMs = 10_000;
+
+/** A part of a form takes so long to parse, however small it is. */
+const partMs = 0.01;
+
+/** The empty lines of a form: each part has one after its header. */
+function partsOf(body: Buffer): number {
+  let parts = 0;
+  for (let at = body.indexOf('\r\n\r\n'); at !== -1; at = body.indexOf('\r\n\r\n', at + 4)) parts += 1;
+  return Math.min(parts, formFieldsMax);
+}
 
 /** A body that had its turn. */
 export interface BodyTurn {
@@ -53,9 +64,11 @@ export class EndpointBodies {
     return { ownerId, bytes };
   }
 
-  /** Counts a body whose size was not known before, if it had a turn. */
-  wasRead(turn: BodyTurn | undefined, bytes: number): void {
-    if (turn !== undefined) this.#turns.wasRead({ caller: turn.ownerId, given: turn.bytes, bytes, ms: 0 });
+  /** Counts a body whose size was not known before, or that takes long to parse, if it had a turn. */
+  wasRead(turn: BodyTurn | undefined, body: Buffer, contentType: string | undefined): void {
+    if (turn === undefined) return;
+    const ms = contentType?.startsWith('multipart/') === true ? partsOf(body) * partMs : 0;
+    this.#turns.wasRead({ caller: turn.ownerId, given: turn.bytes, bytes: body.length, ms });
   }
 
   /** The bytes of a body that is not held in memory, read in turns. */

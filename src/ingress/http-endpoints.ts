@@ -90,7 +90,7 @@ function readAnyBody(
 ): void {
   server.removeAllContentTypeParsers();
   server.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit }, (request, body, done) => {
-    bodies.wasRead(request.bodyTurn, body.length);
+    bodies.wasRead(request.bodyTurn, body as Buffer, request.givenContentType);
     done(null, body);
   });
   server.addContentTypeParser(unreadType, (_request, _stream, done) => done(null, undefined));
@@ -357,7 +357,7 @@ async function endpointRequest(
   if (Buffer.isBuffer(request.body)) body = request.body;
   else if (!request.bodyLeftUnread) {
     body = await bodyOfGet(request, bodyBytesMax);
-    bodies.wasRead(request.bodyTurn, body.length);
+    bodies.wasRead(request.bodyTurn, body, givenContentType);
   }
   return {
     method: request.method,

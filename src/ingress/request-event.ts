@@ -18,7 +18,7 @@ export interface EndpointRequest {
 }
 
 /** Maximum of fields of a form; a form with more stays text. */
-const formFieldsMax = 1000;
+export const formFieldsMax = 1000;
 /** A form is read in pieces, so that reading can end before its end. */
 const sliceBytes = 16 * 1024;
 

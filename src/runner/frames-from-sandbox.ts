@@ -25,6 +25,14 @@ import { StrayFrames } from './stray-frames.ts';
 
 /** Much more than an error has after the program has cut it. */
 const uncaughtBytesMax = 512 * 1024;
+/** What an event costs beside its bytes, as bytes: it is checked, stored and sent by itself. */
+const eventBytes = 4 * 1024;
+
+function eventsIn(header: unknown): number {
+  const { emits } = (header ?? {}) as { emits?: unknown };
+  return Array.isArray(emits) ? emits.length : 0;
+}
+
 /** What frames lead to in the process that sent them. */
 export interface FramesProcess {
   pid(): number | undefined;
@@ -133,7 +141,7 @@ export class FramesFromSandbox {
       return;
     }
     pending.unstartedTicks = undefined;
-    pending.onMoved?.(payload.length);
+    pending.onMoved?.(payload.length + eventBytes * eventsIn(header));
     this.#onFrameOf(type, id, pending, header, payload);
   }
 

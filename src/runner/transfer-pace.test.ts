@@ -87,7 +87,7 @@ describe('the pace of calls that move megabytes', () => {
     }
     move(pace, 10 * megabyte, 'dc_other');
     assert.notEqual(pace.begin(call).turn, undefined, 'more than a megabyte is still expected of it');
-    for (let n = 0; n < 40; n += 1) {
+    for (let n = 0; n < 60; n += 1) {
       pass(1_000);
       move(pace, 10);
     }

@@ -8,18 +8,25 @@ import type { CallOptions } from './runner.ts';
  * with 100 MB a second of one owner, calls of others took five times as long (bench `floods`).
  */
 const bytesPerSecond = 20_000_000;
+/** The same for all owners together: the workspaces of one user are owners of their own. */
+const bytesPerSecondOfAll = 60_000_000;
 /** Calls of deployments that move less than this do not wait for those that move much. */
-const littleBytes = 64 * 1024;
+const littleBytes = 16 * 1024;
 /** What is expected of a deployment is its largest call, forgotten slowly: small calls between large ones hide nothing. */
 const keptPart = 0.9;
 /** Deployments of which much is expected. */
 const deploymentsMax = 10_000;
+
+/** The name of what all owners owe together. */
+const allOwners = '';
 
 /** What one call moves between the service and its process. */
 export interface Transfer {
   /** Resolves when the call may start. Absent: it may at once. */
   readonly turn?: Promise<void>;
   moved(bytes: number): void;
+  /** Waits, for what the call asks of the service, while it has moved much and its owner owes. Absent: it need not wait. */
+  wait(): Promise<void> | undefined;
   /** The call has ended, or will not start. `isForgotten`: its deployment has ended too. */
   end(isForgotten?: boolean): void;
 }
@@ -30,6 +37,7 @@ export interface Transfer {
  */
 export class TransferPace {
   readonly #pace: BytePace;
+  readonly #all: BytePace;
   readonly #owners: ActiveOwners;
   /** Bytes that the next call of a deployment is expected to move. */
   readonly #expected = new Map<string, number>();
@@ -44,11 +52,11 @@ export class TransferPace {
     nowMs?: () => number;
   }) {
     this.#owners = owners;
+    const options = { isFree: () => !owners.areSeveral, ...(nowMs === undefined ? {} : { nowMs }) };
+    this.#all = new BytePace({ perSecond: bytesPerSecondOfAll, ...options });
     this.#pace = new BytePace({
-      perSecond: bytesPerSecond,
-      isFree: () => !owners.areSeveral,
+      ...{ perSecond: bytesPerSecond, ...options },
       ...(onDelayed === undefined ? {} : { onWait: onDelayed }),
-      ...(nowMs === undefined ? {} : { nowMs }),
     });
   }
 
@@ -65,21 +73,30 @@ export class TransferPace {
       owed = expected;
       return expected;
     };
-    const mayStart = expected < littleBytes && !this.#pace.owesMost(ownerId);
+    const isLittle = expected < littleBytes;
+    const mayStart = isLittle && !this.#pace.owesMost(ownerId);
     if (mayStart && start() > 0) this.#pace.owe(ownerId, owed);
-    const turn = mayStart ? undefined : this.#pace.turn(ownerId, start);
+    const ownTurn = mayStart ? undefined : this.#pace.turn(ownerId, start);
+    const turnOfAll = () => this.#all.turn(allOwners, () => (hasEnded ? 0 : expected));
+    const turn = isLittle ? ownTurn : ownTurn === undefined ? turnOfAll() : ownTurn.then(turnOfAll);
     return {
       ...(turn === undefined ? {} : { turn }),
       moved: (bytes) => {
         movedBytes += bytes;
         if (movedBytes <= owed) return;
         this.#pace.owe(ownerId, movedBytes - owed);
+        this.#all.owe(allOwners, movedBytes - owed);
         owed = movedBytes;
       },
+      wait: () =>
+        movedBytes >= littleBytes && this.#pace.owes(ownerId) ? this.#pace.turn(ownerId, () => 0) : undefined,
       end: (isForgotten = false) => {
         if (hasEnded) return;
         hasEnded = true;
-        if (movedBytes < owed) this.#pace.owe(ownerId, movedBytes - owed);
+        if (movedBytes < owed) {
+          this.#pace.owe(ownerId, movedBytes - owed);
+          if (!isLittle) this.#all.owe(allOwners, movedBytes - owed);
+        }
         if (!isForgotten) this.#expect(deploymentId, Math.max(movedBytes, expected * keptPart));
       },
     };
@@ -92,6 +109,7 @@ export class TransferPace {
   /** Lets all calls start. */
   close(): void {
     this.#pace.close();
+    this.#all.close();
   }
 
   #expect(deploymentId: string, bytes: number): void {
@@ -109,6 +127,7 @@ export function counted(options: CallOptions, transfer: Transfer): CallOptions &
     onMoved: transfer.moved,
     ...(onHostCall && {
       onHostCall: async (asked) => {
+        await transfer.wait();
         const answer = await onHostCall(asked);
         transfer.moved(answer.body?.byteLength ?? 0);
         return answer;
