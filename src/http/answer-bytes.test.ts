@@ -1,57 +1,85 @@
 import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
-import { mock, test } from 'node:test';
-import { AnswerBytes } from './answer-bytes.ts';
+import { afterEach, beforeEach, describe, mock, test } from 'node:test';
+import { setImmediate as turnOfLoop } from 'node:timers/promises';
+import { AnswerBytes, inParts } from './answer-bytes.ts';
 
 const megabyte = 1_000_000;
 
-test('8 MB of a caller are sent at once, then 20 MB a second, and those of others at once', async () => {
-  mock.timers.enable({ apis: ['setTimeout'] });
+describe('large answers of the API', () => {
   let nowMs = 0;
-  mock.method(performance, 'now', () => nowMs);
-  try {
+  const pass = async (ms: number) => {
+    nowMs += ms;
+    mock.timers.tick(ms);
+    await turnOfLoop();
+  };
+  beforeEach(() => {
+    nowMs = 0;
+    mock.timers.enable({ apis: ['setTimeout'] });
+    mock.method(performance, 'now', () => nowMs);
+  });
+  afterEach(() => {
+    mock.timers.reset();
+    mock.restoreAll();
+  });
+
+  test('8 MB of a caller are sent at once, then 20 MB a second, and those of others at once', async () => {
     const answers = new AnswerBytes();
-    for (let n = 0; n < 8; n += 1) assert.equal(answers.whole('a', megabyte), undefined);
+    const first = answers.begin('a', 'GET /events');
+    for (let n = 0; n < 8; n += 1) assert.equal(first.sends(megabyte), undefined);
     let isSent = false;
-    const waiting = answers.whole('a', 4 * megabyte)?.then(() => {
+    const waiting = first.sends(4 * megabyte)?.then(() => {
       isSent = true;
     });
     assert.ok(waiting !== undefined);
-    assert.equal(answers.whole('b', megabyte), undefined);
-    const pass = async (ms: number) => {
-      nowMs += ms;
-      mock.timers.tick(ms);
-      await Promise.resolve();
-      await Promise.resolve();
-    };
+    assert.equal(answers.begin('b', 'GET /events').sends(megabyte), undefined);
     await pass(199);
     assert.equal(isSent, false);
     await pass(3);
     await waiting;
-    assert.equal(answers.whole('a', 1), undefined);
-  } finally {
-    mock.timers.reset();
-    mock.restoreAll();
-  }
-});
+  });
 
-test('what is sent in parts arrives whole and in order, and parts are read when those before them had their time', async () => {
-  const answers = new AnswerBytes();
-  let read = 0;
-  const parts = Readable.from(
-    (function* () {
+  test('an answer of a route that sent much is made when its caller owes nothing, a small one at once', async () => {
+    const answers = new AnswerBytes();
+    const first = answers.begin('a', 'GET /events');
+    void first.sends(12 * megabyte);
+    first.end();
+    const second = answers.begin('a', 'GET /events');
+    assert.notEqual(second.turn, undefined);
+    assert.equal(answers.begin('a', 'GET /users/me').turn, undefined);
+    await pass(250);
+    await second.turn;
+    assert.equal(second.sends(12 * megabyte), undefined, 'what was expected has had its time');
+    second.end();
+    const third = answers.begin('a', 'GET /events');
+    await pass(1_000);
+    await third.turn;
+    third.end();
+    assert.equal(answers.begin('a', 'GET /events').turn, undefined, 'what was not sent is not owed');
+  });
+
+  test('what is sent in parts arrives whole and in order, and the next part is read when those before it had their time', async () => {
+    const answers = new AnswerBytes();
+    let read = 0;
+    const parts = function* () {
       for (; read < 12; read += 1) yield Buffer.alloc(megabyte, read);
-    })(),
-  );
-  const paced = answers.inParts('a', parts);
-  const startedAt = performance.now();
-  let at = 0;
-  for await (const chunk of paced as AsyncIterable<Buffer>)
-    for (const byte of [chunk[0], chunk.at(-1)]) {
-      assert.equal(byte, Math.floor(at / megabyte));
-      at += chunk.length / 2;
-    }
-  assert.equal(at, 12 * megabyte);
-  const ms = performance.now() - startedAt;
-  assert.ok(ms > 100, `12 MB took ${ms} ms, and four of them have to wait`);
+    };
+    const answer = answers.begin('a', 'GET /events');
+    const paced = inParts(answer, Readable.from(parts(), { highWaterMark: 1 }));
+    const seen: number[] = [];
+    let bytes = 0;
+    paced.on('data', (chunk: Buffer) => {
+      bytes += chunk.length;
+      if (seen.at(-1) !== chunk[0]) seen.push(chunk[0] ?? -1);
+    });
+    for (let n = 0; n < 50; n += 1) await turnOfLoop();
+    assert.ok(read < 12, 'not all of it is read at once');
+    for (let n = 0; n < 20; n += 1) await pass(60);
+    for (let n = 0; n < 50; n += 1) await turnOfLoop();
+    assert.equal(bytes, 12 * megabyte);
+    assert.deepEqual(
+      seen,
+      Array.from({ length: 12 }, (_, n) => n),
+    );
+  });
 });

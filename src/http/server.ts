@@ -20,7 +20,7 @@ import type { Logger } from '#lib/logger.ts';
 import { writeJson } from '#lib/write-json.ts';
 import { metricDefinitions } from '#telemetry/metric-definitions.ts';
 import { noTracer, type Tracer } from '#telemetry/tracer.ts';
-import { AnswerBytes } from './answer-bytes.ts';
+import { AnswerBytes, type AnswerTurn, inParts } from './answer-bytes.ts';
 import { AnswerPace } from './answer-pace.ts';
 import { beginAudit, completeAudit } from './audit-requests.ts';
 import { authenticateEverything } from './authenticate.ts';
@@ -52,6 +52,8 @@ const bodyDepthMax = 500;
 const headersTimeoutMs = 15_000;
 /** A whole request must have arrived by then, as these checks see it: slow senders do not hold connections. */
 const arrivalDefaults = { timeoutMs: 120_000, checkEveryMs: 5_000 };
+/** A body in tiny chunks counts as so many bytes of an answer: 15 are refused in a second. */
+const tinyChunksBytes = 1024 * 1024;
 /** So often the log has a line about the requests since the last one, when there were any. */
 const summaryMs = 60_000;
 /** Paths contain registry keys and cursors; longer ones match nothing. */
@@ -61,6 +63,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The service refused it, or failed. */
     isRefused: boolean;
+    /** Counts what is sent of the answer; undefined for endpoints and callers without a key. */
+    answer: AnswerTurn | undefined;
   }
 }
 
@@ -129,7 +133,7 @@ export async function createServer(options: ServerOptions): Promise<App> {
       ...options.connections,
       ...{ logger, metrics: options.metrics, isTrustedProxy: isTrusted },
     });
-  refuseTinyChunks(app.server);
+  refuseTinyChunks(app.server, (address) => pace.delayMs(address, tinyChunksBytes));
   app.setValidatorCompiler(compileCheck);
   // Response schemas describe; what include and exclude leave of an object would not fit them.
   app.setSerializerCompiler(() => writeJson);
@@ -268,16 +272,25 @@ function paceAnswers(app: App, pace: AnswerPace): void {
   });
 }
 
-/** JSON only: what is downloaded costs no more than its bytes. */
+/** JSON of the API only: what is downloaded costs no more than its bytes, and streams have a pace of their own. */
 function paceLargeAnswers(app: App): void {
   const bytes = new AnswerBytes();
+  app.decorateRequest('answer', undefined);
   app.addHook('preClose', async () => bytes.close());
-  app.addHook('onSend', (request, reply, payload, done) => {
+  app.addHook('preHandler', (request, reply, done) => {
     const { caller, routeOptions } = request;
+    if (caller === null || routeOptions.config.userContent === true) return done();
+    const answer = bytes.begin(sender(request), `${request.method} ${routeOptions.url}`);
+    request.answer = answer;
+    reply.raw.once('close', answer.end);
+    if (answer.turn === undefined) done();
+    else void answer.turn.then(() => done());
+  });
+  app.addHook('onSend', ({ answer }, reply, payload, done) => {
     const isJson = String(reply.getHeader('content-type') ?? '').startsWith('application/json');
-    if (caller === null || routeOptions.config.userContent === true || !isJson) return done(null, payload);
-    if (payload instanceof Readable) return done(null, bytes.inParts(sender(request), payload));
-    const waiting = bytes.whole(sender(request), bytesOf(payload));
+    if (answer === undefined || !isJson) return done(null, payload);
+    if (payload instanceof Readable) return done(null, inParts(answer, payload));
+    const waiting = answer.sends(bytesOf(payload));
     if (waiting === undefined) done(null, payload);
     else void waiting.then(() => done(null, payload));
   });

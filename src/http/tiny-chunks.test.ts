@@ -18,7 +18,8 @@ describe('bodies in chunks', () => {
     request.on('end', () => response.end(String(bytes)));
     request.on('error', () => {});
   });
-  refuseTinyChunks(server);
+  let waitMs = 0;
+  refuseTinyChunks(server, () => waitMs);
   before(async () => {
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
@@ -49,5 +50,9 @@ describe('bodies in chunks', () => {
     assert.match(answer, /^HTTP\/1.1 400 /);
     assert.match(answer, /"error":"the body comes in chunks of fewer than 8 bytes: send larger ones/);
     assert.ok(chunksSeen <= 2_000, `${chunksSeen} chunks`);
+    waitMs = 100;
+    const startedAt = performance.now();
+    assert.match(await answerTo('x', 47_000), /^HTTP\/1.1 400 /);
+    assert.ok(performance.now() - startedAt > 95);
   });
 });

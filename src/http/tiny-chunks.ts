@@ -9,21 +9,23 @@ const answer = JSON.stringify({ error: text, code: 'invalid_request', details: {
 
 /**
  * Ends requests whose bodies come in thousands of tiny chunks. Each chunk takes the loop that serves everyone as long as one of 64 KB: forty
- * senders of 47 KB byte by byte made calls of others wait for a second.
+ * senders of 47 KB byte by byte made calls of others wait for a second. The answer waits for what `delayMs` says of the sender's address.
  */
-export function refuseTinyChunks(server: Server): void {
+export function refuseTinyChunks(server: Server, delayMs: (address: string) => number): void {
   server.prependListener('request', (request: IncomingMessage) => {
     if (request.headers['transfer-encoding'] === undefined) return;
     const push = request.push.bind(request);
     let chunks = 0;
     let bytes = 0;
+    let isRefused = false;
     request.push = (chunk: Buffer | null, ...encoding) => {
       if (chunk === null) return push(chunk, ...encoding);
-      if (request.destroyed) return false;
+      if (isRefused) return false;
       chunks += 1;
       bytes += chunk.length;
       if (chunks > anyChunks && bytes < chunks * bytesPerChunkMin) {
-        refuse(request);
+        isRefused = true;
+        refuse(request, delayMs(request.socket.remoteAddress ?? ''));
         return false;
       }
       return push(chunk, ...encoding);
@@ -32,10 +34,14 @@ export function refuseTinyChunks(server: Server): void {
 }
 
 /** The answer is written by hand: what reads the body has not got all of it, and gets no more. */
-function refuse(request: IncomingMessage): void {
-  request.socket.end(
-    'HTTP/1.1 400 Bad Request\r\ncontent-type: application/json; charset=utf-8\r\n' +
-      `content-length: ${Buffer.byteLength(answer)}\r\nconnection: close\r\n\r\n${answer}`,
-  );
-  request.destroy();
+function refuse({ socket }: IncomingMessage, waitMs: number): void {
+  socket.pause();
+  setTimeout(() => {
+    // Ends the request too, with an error for what reads it.
+    socket.end(
+      'HTTP/1.1 400 Bad Request\r\ncontent-type: application/json; charset=utf-8\r\n' +
+        `content-length: ${Buffer.byteLength(answer)}\r\nconnection: close\r\n\r\n${answer}`,
+      () => socket.destroy(),
+    );
+  }, waitMs);
 }

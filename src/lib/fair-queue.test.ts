@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { mock, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { FairQueue } from './fair-queue.ts';
 
@@ -76,4 +76,33 @@ test('work that fails gives its slot back', async () => {
     /no/,
   );
   assert.equal(await queue.run(asker, async () => 'yes'), 'yes');
+});
+
+test('an asker whose work takes long rests, and others do not wait for that', async () => {
+  mock.timers.enable({ apis: ['setTimeout'] });
+  let nowMs = 0;
+  mock.method(performance, 'now', () => nowMs);
+  try {
+    const queue = new FairQueue(1, { rest: 2 });
+    const begun: string[] = [];
+    const work = (asker: string, ms: number) =>
+      queue.run(asker, async () => {
+        begun.push(asker);
+        nowMs += ms;
+      });
+    await work('greedy', 19);
+    await work('greedy', 50);
+    const again = work('greedy', 1);
+    await work('modest', 1);
+    assert.deepEqual(begun, ['greedy', 'greedy', 'modest']);
+    mock.timers.tick(99);
+    await turn();
+    assert.equal(begun.length, 3);
+    mock.timers.tick(1);
+    await again;
+    assert.deepEqual(begun, ['greedy', 'greedy', 'modest', 'greedy']);
+  } finally {
+    mock.timers.reset();
+    mock.restoreAll();
+  }
 });

@@ -1,3 +1,8 @@
+/** A rest is at most this long. */
+const restMsMax = 1_000;
+/** Work that took less is followed by no rest. */
+const restAfterMs = 20;
+
 interface Waiting {
   start: () => void;
 }
@@ -9,15 +14,18 @@ interface Waiting {
 export class FairQueue {
   readonly #slots: number;
   readonly #perAsker: number;
+  readonly #rest: number;
   /** Slots in use, by asker. */
   readonly #running = new Map<unknown, number>();
   #runningCount = 0;
   /** Callers with waiting requests, in the order of their turns. */
   readonly #waiting = new Map<unknown, Waiting[]>();
 
-  constructor(slots: number, { perAsker = 1 }: { perAsker?: number } = {}) {
+  /** `rest`: after work of 20 ms or more, the slot of its asker stays taken for so many times as long, for others to have that time. */
+  constructor(slots: number, { perAsker = 1, rest = 0 }: { perAsker?: number; rest?: number } = {}) {
     this.#slots = slots;
     this.#perAsker = perAsker;
+    this.#rest = rest;
   }
 
   async run<T>(asker: unknown, work: () => Promise<T>): Promise<T> {
@@ -27,10 +35,14 @@ export class FairQueue {
       this.#waiting.set(asker, queue);
       this.#next();
     });
+    const startedMs = performance.now();
     try {
       return await work();
     } finally {
-      this.#leave(asker);
+      this.#runningCount -= 1;
+      const ms = performance.now() - startedMs;
+      if (this.#rest === 0 || ms < restAfterMs) this.#leave(asker);
+      else setTimeout(() => this.#leave(asker), Math.min(restMsMax, ms * this.#rest)).unref();
       this.#next();
     }
   }
@@ -54,6 +66,6 @@ export class FairQueue {
     const left = (this.#running.get(asker) ?? 1) - 1;
     if (left === 0) this.#running.delete(asker);
     else this.#running.set(asker, left);
-    this.#runningCount -= 1;
+    this.#next();
   }
 }

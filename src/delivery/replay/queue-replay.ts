@@ -39,6 +39,8 @@ import {
 
 /** Deliveries made in one transaction; by bytes, `eventBatches` has the bound. */
 const batchRows = 100;
+/** Bytes of events in a transaction, which other writes wait for. */
+const batchBytes = 512 * 1024;
 /** Replays to one listener that are not over: what they send is kept apart from the events, so it has a bound. */
 const openReplaysMax = 100;
 /** How long records of ended replays are kept; each new replay removes a few older ones. */
@@ -283,7 +285,7 @@ async function nextEvents(tx: Tx, replay: ReplayTable) {
   const after = { ms: replay.after_ms, seq: replay.after_seq };
   const found = await placesAfter(tx, { ...channel, after, limit: batchRows });
   const places = found.filter((place) => !isBehind(replay, place));
-  const batch = await eventBatches(tx, channel, places).next();
+  const batch = await eventBatches(tx, channel, places, batchBytes).next();
   if (batch.done === true) return { events: [], last: undefined };
   return { events: batch.value.events, last: batch.value.places.at(-1) };
 }
