@@ -7,6 +7,7 @@ import { recoverExpired, registerNode } from '#jobs/node-store.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import { RemovalTurns } from '#storage/removal-turns.ts';
+import type { Store } from '#storage/store.ts';
 import { placesForAny } from '../../test/support/claim-places.ts';
 import { emitUnheard, noSubscribers } from '../../test/support/no-subscribers.ts';
 import { readEvents } from '../../test/support/stored-events.ts';
@@ -353,6 +354,35 @@ describe('the event log', () => {
           (await read({ channel: 'self' })).map(({ hops }) => hops),
           [2],
         );
+      });
+
+      test('of one owner that are due together are moved two at a time, and all of them', async () => {
+        await addEmitter();
+        for (let n = 0; n < 10; n += 1)
+          await emit(events({ text: `${n}`, channel: 'self', deliverAtMs: start + 1_000 }));
+        clock.step(1_000);
+        let active = 0;
+        let most = 0;
+        const store: Store = {
+          ...fixture.store,
+          transaction: async (work) => {
+            active += 1;
+            most = Math.max(most, active);
+            return fixture.store.transaction(work).finally(() => {
+              active -= 1;
+            });
+          },
+        };
+        const bus = new EventBus(silentLogger);
+        const together = deliverScheduledHandler({ store, node: 'n1', bus, router: noSubscribers, clock });
+        const running: Promise<void>[] = [];
+        const run: typeof together.run = async (job, signal) => {
+          running.push(together.run(job, signal));
+        };
+        assert.equal(await runJobs({ run }), 10);
+        await Promise.all(running);
+        assert.equal(most, 2);
+        assert.equal((await read({ channel: 'self' })).length, 10);
       });
 
       test('wait in $in with their job, and are delivered at their time with a new id', async () => {
