@@ -21,6 +21,7 @@ import {
 import { Deliverers } from './dispatch/deliverers.ts';
 import { type Deliver, DeliveryDispatcher } from './dispatch/delivery-dispatcher.ts';
 import type { LaneBounds } from './dispatch/delivery-lanes.ts';
+import type { WebhookPacing } from './dispatch/paced-webhooks.ts';
 import { QueuedRuns } from './dispatch/queued-runs.ts';
 import { queueFullReports } from './dispatch/report-queue-full.ts';
 import { type DeliveryQuota, withinQuota } from './dispatch/wait-for-quota.ts';
@@ -81,6 +82,8 @@ export class DeliveryService {
     answerTimeoutMs?: number;
     /** For tests of events with many subscribers. */
     fanOut?: FanOutBounds;
+    /** As in `DeliveryDispatcher`. */
+    webhookPacing?: WebhookPacing;
     /** For tests of receivers that fill what this node has room for. */
     lanes?: LaneBounds;
   }) {
@@ -116,6 +119,7 @@ export class DeliveryService {
         return quotas === undefined ? deliver : withinQuota({ quotas, clock }, deliver);
       },
       tracer: options.tracer ?? noTracer,
+      webhookPacing: options.webhookPacing,
       ...(random === undefined ? {} : { random }),
       ...(options.watchMs === undefined ? {} : { watchMs: options.watchMs }),
       ...(options.lanes === undefined ? {} : { lanes: options.lanes }),

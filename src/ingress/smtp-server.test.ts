@@ -389,17 +389,19 @@ describe('the mail server', () => {
       await small.made.close();
     });
 
-    test('while other owners have something to do, mails for one owner are read at 8 MB a second, and arrive whole', async () => {
+    test('while other owners have something to do, mails for one owner are read at its pace, and arrive whole', async () => {
       const owners = new ActiveOwners();
       let waits = 0;
       const paced = await start({
         owners,
+        // A machine that is busy may read as little as eight megabytes a second by itself.
+        bounds: { bytesPerSecond: 2 * mb, bytesAtOnce: 64 * 1024 },
         onDelayed: (ownerId) => {
           assert.equal(ownerId, 'u_1');
           waits += 1;
         },
       });
-      const lines = Buffer.from(`${'x'.repeat(76)}\r\n`.repeat(40_000));
+      const lines = Buffer.from(`${'x'.repeat(76)}\r\n`.repeat(20_000));
       const send = async () => {
         const client = await SmtpClient.connect(paced.port);
         try {

@@ -47,6 +47,9 @@ export interface MailBounds {
   /** What is thrown away of a mail that is larger, before its connection ends. */
   discardedBytesMax: number;
   receiveMaxMs: number;
+  /** What is read of the mails for one owner while others have something to do, and at once. */
+  bytesPerSecond: number;
+  bytesAtOnce: number;
   /** Memory for all mails. */
   memoryBytes: number;
 }
@@ -54,7 +57,7 @@ export interface MailBounds {
 const usualBounds: MailBounds = {
   bytesMax: mailBytesMax,
   discardedBytesMax,
-  receiveMaxMs,
+  ...{ receiveMaxMs, bytesPerSecond, bytesAtOnce },
   memoryBytes: mailMemoryBytes,
 };
 
@@ -102,7 +105,7 @@ export class MailServer {
     this.#memory = new MailMemory(this.#bounds.memoryBytes);
     this.#owners = options.owners;
     this.#pace = new BytePace({
-      ...{ perSecond: bytesPerSecond, atOnce: bytesAtOnce },
+      ...{ perSecond: this.#bounds.bytesPerSecond, atOnce: this.#bounds.bytesAtOnce },
       isFree: () => options.owners?.areSeveral !== true,
       ...(options.onDelayed === undefined ? {} : { onWait: options.onDelayed }),
     });

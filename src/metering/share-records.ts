@@ -2,7 +2,7 @@ import type { Logger } from '#lib/logger.ts';
 
 /**
  * Resources of a node in which each owner has a share. `runs`: places for jobs that run or wait for the turn of their lane. `writes`: places in the
- * queue of the store. `transfers`: bytes of calls, streams and mails.
+ * queue of the store. `transfers`: bytes of calls, streams and mails, and requests to webhooks.
  */
 export const shareResources = [
   'processes',

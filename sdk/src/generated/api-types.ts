@@ -2965,7 +2965,7 @@ export interface Usage {
 export interface Shares {
   /**
    * runs: places for runs; builds: components and packages; actions: actions and tests of steps; writes:
-   * what waits for the store; transfers: bytes of calls, streams and mails
+   * what waits for the store; transfers: bytes of calls, streams and mails, and requests to webhooks
    */
   resource: 'processes' | 'memory' | 'connections' | 'lookups' | 'runs' | 'builds' | 'actions' | 'streams' | 'writes' | 'transfers';
   /** How often something waited, on the node that answers, since its start (integer) */

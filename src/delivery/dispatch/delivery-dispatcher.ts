@@ -21,6 +21,7 @@ import { DeliveryRefills } from './delivery-refills.ts';
 import { type AttemptOutcome, nextStep } from './delivery-retries.ts';
 import { endDeliverySpan, startDeliverySpan } from './delivery-span.ts';
 import { PacedStarts } from './paced-starts.ts';
+import { PacedWebhooks, type WebhookPacing } from './paced-webhooks.ts';
 
 /** Makes one attempt for a listener of its kind. Rejects only when it is unknown whether the listener got it; such an attempt is repeated. */
 export type Deliver = (delivery: HeldDelivery, signal: AbortSignal) => Promise<AttemptOutcome>;
@@ -76,6 +77,7 @@ export class DeliveryDispatcher {
   /** Lanes with queued deliveries that cannot start one because other lanes use all the room. */
   readonly #starved = new Set<DeliveryLane>();
   readonly #starts = new PacedStarts<DeliveryLane>((lane) => this.#send(lane));
+  readonly #paced: PacedWebhooks<DeliveryLane>;
   #draining = false;
   readonly #wakeable: Wakeable;
   readonly #watch: PeriodicTask;
@@ -106,6 +108,8 @@ export class DeliveryDispatcher {
     watchMs?: number;
     random?: () => number;
     tracer?: Tracer;
+    /** Absent: requests to webhooks begin as soon as they can. */
+    webhookPacing?: WebhookPacing | undefined;
     /** For tests of what fills them. */
     lanes?: LaneBounds;
     /** A delivery ended; its record is on disk. */
@@ -138,6 +142,7 @@ export class DeliveryDispatcher {
     this.#tracer = options.tracer ?? noTracer;
     this.#onEnded = options.onEnded ?? (() => {});
     this.#lanes = new DeliveryLanes(options.lanes);
+    this.#paced = new PacedWebhooks(options.webhookPacing, (lane) => this.#send(lane));
     this.#claims = new DeliveryClaims({
       ...options,
       lanes: this.#lanes,
@@ -242,6 +247,7 @@ export class DeliveryDispatcher {
   async stop(graceMs: number): Promise<void> {
     if (this.#draining || !this.#sends) return;
     this.#draining = true;
+    this.#paced.close();
     const woken = this.#wakeable.stop();
     const watched = this.#watch.stop();
     for (const lane of this.#lanes) for (const { id } of this.#lanes.empty(lane)) this.#known.delete(id);
@@ -286,9 +292,11 @@ export class DeliveryDispatcher {
       const delivery = this.#lanes.next(lane, nowMs);
       if (delivery === undefined) break;
       if (lane.kind !== 'quick') this.#starts.count();
+      this.#paced.count(lane);
       void this.#attempt(lane, delivery);
     }
-    const isStarved = lane.queue.length > 0 && lane.underWay.size === 0 && !this.#starts.has(lane);
+    const isStarved =
+      lane.queue.length > 0 && lane.underWay.size === 0 && !this.#starts.has(lane) && !this.#paced.has(lane);
     if (isStarved) this.#starved.add(lane);
     else this.#starved.delete(lane);
     this.#refills.note(lane);
@@ -298,8 +306,9 @@ export class DeliveryDispatcher {
     return this.#outcomes.hasRoom && !this.#draining;
   }
 
-  /** False: others have started in this turn of the event loop, and the lane continues in a later one. */
+  /** False: the lane has none, or its owner or others have started so many that it continues later. */
   #mayStart(lane: DeliveryLane): boolean {
+    if (lane.queue.length === 0 || !this.#paced.mayStart(lane)) return false;
     if (lane.kind === 'quick' || this.#starts.hasRoom) return true;
     if (lane.queue.length > 0) this.#starts.wait(lane);
     return false;

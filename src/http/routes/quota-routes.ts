@@ -130,7 +130,7 @@ const usageColumns = Object.keys(UsageDayShape.properties) as (keyof Static<type
 const ShareCountShape = Type.Object({
   resource: OneOf(shareResources, {
     description:
-      'runs: places for runs; builds: components and packages; actions: actions and tests of steps; writes: what waits for the store; transfers: bytes of calls, streams and mails',
+      'runs: places for runs; builds: components and packages; actions: actions and tests of steps; writes: what waits for the store; transfers: bytes of calls, streams and mails, and requests to webhooks',
   }),
   delayed: Type.Integer({
     description: 'How often something waited, on the node that answers, since its start',
