@@ -17,8 +17,8 @@ import { describeChange } from './describe-change.ts';
 /** Transactions of changes at the same time: writes of an embedded store wait for each other in the order of their requests. */
 const changesAtOnce = 4;
 const changesPerAuthor = 1;
-/** After a change that took long, such as the start of a replay of large events, its author waits twice as long. */
-const restOfAuthor = 2;
+/** After a change that took long, such as the start of a replay of large events, its author waits as long. */
+const restOfAuthor = 1;
 
 /**
  * The same store, whose transactions write the audit record of the change that they are part of. Promises:
@@ -26,7 +26,7 @@ const restOfAuthor = 2;
  * - a change by a group-committed write has its record before its request is answered, but a crash in between leaves none;
  * - a record whose `status` is null was not completed: the service stopped before it answered;
  * - changes of one author, however many are asked for at the same time, keep writes of the service and of others waiting for one transaction at most,
- *   and for a third of the time.
+ *   and for half of the time.
  */
 export function auditedStore<S extends Store>(store: S): S {
   const turns = new FairQueue(changesAtOnce, { perAsker: changesPerAuthor, rest: restOfAuthor });

@@ -90,7 +90,7 @@ test('an asker whose work takes long rests, and others do not wait for that', as
         begun.push(asker);
         nowMs += ms;
       });
-    await work('greedy', 19);
+    await work('greedy', 49);
     await work('greedy', 50);
     const again = work('greedy', 1);
     await work('modest', 1);

@@ -1,7 +1,7 @@
 /** A rest is at most this long. */
 const restMsMax = 1_000;
 /** Work that took less is followed by no rest. */
-const restAfterMs = 20;
+const restAfterMs = 50;
 
 interface Waiting {
   start: () => void;
@@ -21,7 +21,7 @@ export class FairQueue {
   /** Callers with waiting requests, in the order of their turns. */
   readonly #waiting = new Map<unknown, Waiting[]>();
 
-  /** `rest`: after work of 20 ms or more, the slot of its asker stays taken for so many times as long, for others to have that time. */
+  /** `rest`: after work of 50 ms or more, the slot of its asker stays taken for so many times as long, for others to have that time. */
   constructor(slots: number, { perAsker = 1, rest = 0 }: { perAsker?: number; rest?: number } = {}) {
     this.#slots = slots;
     this.#perAsker = perAsker;
