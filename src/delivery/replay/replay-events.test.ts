@@ -210,7 +210,7 @@ function failingAt(store: Store, n: number): Store {
 }
 
 /** Two of them fill a batch. */
-const largeText = (name: string) => name.repeat(1_200_000);
+const largeText = (name: string) => name.repeat(300_000);
 
 const codeOf = (code: string) => (error: unknown) => (error as CallerError).code === code;
 
