@@ -51,6 +51,9 @@ describe('large answers of the API', () => {
     await second.turn;
     assert.equal(second.sends(12 * megabyte), undefined, 'what was expected has had its time');
     second.end();
+    const gone = answers.begin('a', 'GET /events');
+    assert.notEqual(gone.turn, undefined);
+    gone.end();
     const third = answers.begin('a', 'GET /events');
     await pass(1_000);
     await third.turn;

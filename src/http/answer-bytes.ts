@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream';
 import { BytePace } from '#lib/byte-pace.ts';
+import { ExpectedBytes } from '#lib/expected-bytes.ts';
 
 /**
  * Bytes of JSON a second for one caller, and what is sent at once. All of it is read, written and sent by the loop that serves everyone: 24
@@ -9,8 +10,6 @@ const bytesPerSecond = 20_000_000;
 const bytesAtOnce = 8_000_000;
 /** Answers that are expected to be smaller wait for nothing before they are made. */
 const largeBytes = 256 * 1024;
-/** What is expected of a route is its largest answer, forgotten slowly. */
-const keptPart = 0.9;
 /** Callers and routes of which large answers are expected. */
 const expectedMax = 1_000;
 
@@ -18,13 +17,17 @@ const expectedMax = 1_000;
 export class AnswerBytes {
   readonly #pace = new BytePace({ perSecond: bytesPerSecond, atOnce: bytesAtOnce });
   /** By caller and route. */
-  readonly #expected = new Map<string, number>();
+  readonly #expected = new ExpectedBytes({ much: largeBytes, kindsMax: expectedMax });
 
   /** For a request that came: a large answer is not made, and takes no memory, before it may be sent. */
   begin(caller: string, route: string): AnswerTurn {
-    const expected = this.#expected.get(`${caller} ${route}`) ?? 0;
+    const kind = `${caller} ${route}`;
+    const expected = this.#expected.of(kind);
     let reserved = 0;
+    let hasEnded = false;
     const start = () => {
+      // Its caller has gone while it waited.
+      if (hasEnded) return 0;
       reserved = expected;
       return expected;
     };
@@ -40,8 +43,9 @@ export class AnswerBytes {
         return this.#pace.owes(caller) ? this.#pace.turn(caller, () => 0) : undefined;
       },
       end: () => {
+        hasEnded = true;
         if (reserved > sent) this.#pace.owe(caller, sent - reserved);
-        this.#expect(`${caller} ${route}`, Math.max(sent, expected * keptPart));
+        this.#expected.saw(kind, { moved: sent, expected });
       },
     };
   }
@@ -49,11 +53,6 @@ export class AnswerBytes {
   /** Nothing waits from now on. */
   close(): void {
     this.#pace.close();
-  }
-
-  #expect(key: string, bytes: number): void {
-    if (bytes < largeBytes) this.#expected.delete(key);
-    else if (this.#expected.has(key) || this.#expected.size < expectedMax) this.#expected.set(key, bytes);
   }
 }
 

@@ -2,13 +2,15 @@ import assert from 'node:assert/strict';
 import { type AddressInfo, connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
-import { Registry } from 'prom-client';
+import { setImmediate as turnOfLoop } from 'node:timers/promises';
+import { Gauge, Registry } from 'prom-client';
 import { systemClock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
 import { postgresSkip } from '../../test/support/databases.ts';
 import { createStoreLocation, type StoreLocation } from '../../test/support/stores.ts';
+import { waitFor } from '../../test/support/wait-for.ts';
 import { AnswerPace } from './answer-pace.ts';
 import { createServer, type ServerOptions } from './server.ts';
 
@@ -18,13 +20,14 @@ for (const dialect of ['sqlite', 'postgres'] as const)
     let store: Store;
     let app: Awaited<ReturnType<typeof createServer>>;
     let url: URL;
+    const metrics = new Registry();
 
     before(async () => {
       place = await createStoreLocation(dialect);
       store = await place.open();
       // The options of a process without API, which answers for its own health.
       const options: Partial<ServerOptions> = {
-        ...{ store, clock: systemClock, logger: silentLogger, metrics: new Registry(), api: false },
+        ...{ store, clock: systemClock, logger: silentLogger, metrics, api: false },
         arrival: { timeoutMs: 100, checkEveryMs: 20 },
         ingress: (ingress) => {
           const config = { public: true, userContent: true };
@@ -100,6 +103,32 @@ for (const dialect of ['sqlite', 'postgres'] as const)
       }
       assert.equal(await statusOf('/in/answers'), 404);
       assert.deepEqual(paced, []);
+    });
+
+    test('metrics are gathered once for all who ask at the same time, and again for the next', async () => {
+      let gathered = 0;
+      const gate = Promise.withResolvers<void>();
+      new Gauge({
+        ...{ name: 'under_test', help: 'x', registers: [metrics] },
+        async collect() {
+          gathered += 1;
+          this.set(gathered);
+          await gate.promise;
+        },
+      });
+      const ask = async () => (await fetch(new URL('/metrics', url))).text();
+      const asked = [ask(), ask(), ask()];
+      let arrived = 0;
+      app.server.on('request', () => {
+        arrived += 1;
+      });
+      await waitFor(() => arrived === 3 && gathered === 1);
+      // The hooks of the others wait for nothing but the loop.
+      for (let turn = 0; turn < 200; turn += 1) await turnOfLoop();
+      gate.resolve();
+      for (const answer of await Promise.all(asked)) assert.match(answer, /^under_test 1$/m);
+      assert.match(await ask(), /^under_test 2$/m);
+      metrics.removeSingleMetric('under_test');
     });
 
     test('a process that cannot reach its store says that it is not ready, and lives', async () => {

@@ -8,6 +8,7 @@ import { refuseTinyChunks } from './tiny-chunks.ts';
 
 describe('bodies in chunks', () => {
   let chunksSeen = 0;
+  let bodiesTaken = 0;
   const server = createServer((request, response) => {
     let bytes = 0;
     chunksSeen = 0;
@@ -15,7 +16,10 @@ describe('bodies in chunks', () => {
       chunksSeen += 1;
       bytes += chunk.length;
     });
-    request.on('end', () => response.end(String(bytes)));
+    request.on('end', () => {
+      bodiesTaken += 1;
+      response.end(String(bytes));
+    });
     request.on('error', () => {});
   });
   let waitMs = 0;
@@ -50,6 +54,10 @@ describe('bodies in chunks', () => {
     assert.match(answer, /^HTTP\/1.1 400 /);
     assert.match(answer, /"error":"the body comes in chunks of fewer than 8 bytes: send larger ones/);
     assert.ok(chunksSeen <= 2_000, `${chunksSeen} chunks`);
+    const taken = bodiesTaken;
+    // All of it comes in one piece, with its end.
+    assert.match(await answerTo('x', 5_000), /^HTTP\/1.1 400 /);
+    assert.equal(bodiesTaken, taken, 'a part of a body is not taken for the whole');
     waitMs = 100;
     const startedAt = performance.now();
     assert.match(await answerTo('x', 47_000), /^HTTP\/1.1 400 /);

@@ -19,8 +19,9 @@ export function refuseTinyChunks(server: Server, delayMs: (address: string) => n
     let bytes = 0;
     let isRefused = false;
     request.push = (chunk: Buffer | null, ...encoding) => {
-      if (chunk === null) return push(chunk, ...encoding);
+      // Nor does the body end: its beginning would be taken for the whole.
       if (isRefused) return false;
+      if (chunk === null) return push(chunk, ...encoding);
       chunks += 1;
       bytes += chunk.length;
       if (chunks > anyChunks && bytes < chunks * bytesPerChunkMin) {
@@ -43,5 +44,5 @@ function refuse({ socket }: IncomingMessage, waitMs: number): void {
         `content-length: ${Buffer.byteLength(answer)}\r\nconnection: close\r\n\r\n${answer}`,
       () => socket.destroy(),
     );
-  }, waitMs);
+  }, waitMs).unref();
 }

@@ -42,8 +42,10 @@ export class FairQueue {
       this.#runningCount -= 1;
       const ms = performance.now() - startedMs;
       if (this.#rest === 0 || ms < restAfterMs) this.#leave(asker);
-      else setTimeout(() => this.#leave(asker), Math.min(restMsMax, ms * this.#rest)).unref();
-      this.#next();
+      else {
+        setTimeout(() => this.#leave(asker), Math.min(restMsMax, ms * this.#rest)).unref();
+        this.#next();
+      }
     }
   }
 

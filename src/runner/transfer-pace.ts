@@ -1,5 +1,6 @@
 import type { ActiveOwners } from '#lib/active-owners.ts';
 import { BytePace } from '#lib/byte-pace.ts';
+import { ExpectedBytes } from '#lib/expected-bytes.ts';
 import type { MovedBytes } from './calls-in-flight.ts';
 import type { CallOptions } from './runner.ts';
 
@@ -12,8 +13,6 @@ const bytesPerSecond = 20_000_000;
 const bytesPerSecondOfAll = 60_000_000;
 /** Calls of deployments that move less than this do not wait for those that move much. */
 const littleBytes = 16 * 1024;
-/** What is expected of a deployment is its largest call, forgotten slowly: small calls between large ones hide nothing. */
-const keptPart = 0.9;
 /** Deployments of which much is expected. */
 const deploymentsMax = 10_000;
 
@@ -39,8 +38,8 @@ export class TransferPace {
   readonly #pace: BytePace;
   readonly #all: BytePace;
   readonly #owners: ActiveOwners;
-  /** Bytes that the next call of a deployment is expected to move. */
-  readonly #expected = new Map<string, number>();
+  /** By deployment. */
+  readonly #expected = new ExpectedBytes({ much: littleBytes, kindsMax: deploymentsMax });
 
   constructor({
     owners,
@@ -62,7 +61,7 @@ export class TransferPace {
 
   begin({ ownerId, deploymentId }: { ownerId: string; deploymentId: string }): Transfer {
     this.#owners.note(ownerId);
-    const expected = this.#expected.get(deploymentId) ?? 0;
+    const expected = this.#expected.of(deploymentId);
     let movedBytes = 0;
     /** Counted for this call. */
     let owed = 0;
@@ -97,25 +96,19 @@ export class TransferPace {
           this.#pace.owe(ownerId, movedBytes - owed);
           if (!isLittle) this.#all.owe(allOwners, movedBytes - owed);
         }
-        if (!isForgotten) this.#expect(deploymentId, Math.max(movedBytes, expected * keptPart));
+        if (!isForgotten) this.#expected.saw(deploymentId, { moved: movedBytes, expected });
       },
     };
   }
 
   forget(deploymentId: string): void {
-    this.#expected.delete(deploymentId);
+    this.#expected.forget(deploymentId);
   }
 
   /** Lets all calls start. */
   close(): void {
     this.#pace.close();
     this.#all.close();
-  }
-
-  #expect(deploymentId: string, bytes: number): void {
-    if (bytes < littleBytes) this.#expected.delete(deploymentId);
-    else if (this.#expected.has(deploymentId) || this.#expected.size < deploymentsMax)
-      this.#expected.set(deploymentId, bytes);
   }
 }
 

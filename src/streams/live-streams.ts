@@ -37,7 +37,8 @@ export class LiveStreams {
   readonly #slots: StreamSlots | undefined;
   readonly #shares: StreamShares;
 
-  /** `slots`: absent where readers are counted elsewhere. `owners`: those for whom what is written to readers of one owner waits; `onDelayed`
+  /**
+   * `slots`: absent where readers are counted elsewhere. `owners`: those for whom what is written to readers of one owner waits; `onDelayed`
    * is called for each such wait.
    */
   constructor(

@@ -37,7 +37,7 @@ import {
   pruneReplays,
 } from './replay-store.ts';
 
-/** Deliveries made in one transaction; by bytes, `eventBatches` has the bound. */
+/** Deliveries made in one transaction. */
 const batchRows = 100;
 /** Bytes of events in a transaction, which other writes wait for. */
 const batchBytes = 512 * 1024;
