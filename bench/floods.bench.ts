@@ -1,23 +1,21 @@
 /**
- * What users of a service notice of another owner whose code sends megabytes, or starts hundreds of runs with each event: the other owner has
+ * What users of a service notice of another owner who moves megabytes, or starts hundreds of runs with each event: the other owner has
  * one warm source that answers requests, and deploys a new source now and then. Each flood is alone; the first row is the baseline.
  *
- * Run: npm run bench -- floods [--cases events,values,replies,streams,fan-out,mails] [--seconds 10] [--level kernel]
+ * Run: npm run bench -- floods [--cases events,mails,…] [--seconds 10] [--level kernel]
  */
-import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { deployAnswering, makeWorkspace, quantile } from './support/answering-source.ts';
-import { GreedyClient, type GreedyLoad } from './support/greedy-client.ts';
-import { MailSenders } from './support/mail-senders.ts';
+import { floods } from './support/floods.ts';
+import { GreedyClient } from './support/greedy-client.ts';
 import { after, type Neighbour, rowOf, watchNeighbour } from './support/neighbour.ts';
 import { treeUsage } from './support/process-tree.ts';
 import { freePort, type Service, startService } from './support/service.ts';
 
 const { values: options } = parseArgs({
   options: {
-    cases: { type: 'string', default: 'events,values,replies,streams,fan-out,mails' },
+    cases: { type: 'string', default: Object.keys(floods).join(',') },
     seconds: { type: 'string', default: '10' },
     level: { type: 'string', default: 'kernel' },
     /** Readers that read nothing, in the case `streams`. */
@@ -29,104 +27,6 @@ const { values: options } = parseArgs({
 const seconds = Number(options.seconds);
 const settleMs = 2_000;
 const smtpPort = await freePort();
-
-interface Greedy {
-  id: string;
-  url: string;
-}
-
-/** A source of the greedy owner that has a data store and does this for each request. */
-async function deployGreedy(service: Service, orgId: string, name: string, body: string): Promise<Greedy> {
-  const code = `export default { name: '${name}', version: '0.0.1', concurrency: 50,
-    props: { http: { type: '$.interface.http', customResponse: true }, ds: { type: 'data_store' } },
-    async run(event) { ${body} } };`;
-  const store = (await service.api('POST', '/data_stores', { name, org_id: orgId })) as {
-    data: { id: string };
-  };
-  const { data } = (await service.api('POST', '/sources/', {
-    ...{ name, org_id: orgId, component_code: code },
-    configured_props: { ds: store.data.id },
-  })) as { data: { id: string; configured_props: { http: { endpoint_url: string } } } };
-  return { id: data.id, url: data.configured_props.http.endpoint_url };
-}
-
-const answer = "this.http.respond({ status: 200, body: 'ok' });";
-
-/** Each returns the requests that are kept under way, and what ends the flood. */
-const floods: Record<
-  string,
-  (
-    service: Service,
-    orgId: string,
-  ) => Promise<{ callers: number; url: string; stop?: () => Promise<unknown> }>
-> = {
-  events: async (service, orgId) => {
-    const body = `for (let n = 0; n < 8; n += 1) this.$emit({ n, text: 'y'.repeat(500_000) }); ${answer}`;
-    return { callers: 1, url: (await deployGreedy(service, orgId, 'events', body)).url };
-  },
-  values: async (service, orgId) => {
-    const body = `await Promise.all(Array.from({ length: 8 }, (_, n) => this.ds.set('key ' + n, 'y'.repeat(990_000)))); ${answer}`;
-    return { callers: 1, url: (await deployGreedy(service, orgId, 'values', body)).url };
-  },
-  replies: async (service, orgId) => {
-    const body = "this.http.respond({ status: 200, body: 'y'.repeat(5_900_000) });";
-    return { callers: 4, url: (await deployGreedy(service, orgId, 'replies', body)).url };
-  },
-  streams: async (service, orgId) => {
-    const body = `for (let n = 0; n < 50; n += 1) this.$emit({ n, text: 'y'.repeat(60_000) }); ${answer}`;
-    const { id, url } = await deployGreedy(service, orgId, 'streams', body);
-    const sockets: Socket[] = [];
-    for (let n = 0; n < Number(options.readers); n += 1) sockets.push(await openUnread(service, id));
-    return {
-      callers: 4,
-      url,
-      stop: async () => {
-        for (const socket of sockets) socket.destroy();
-      },
-    };
-  },
-  'fan-out': async (service, orgId) => {
-    const body = `for (let n = 0; n < 100; n += 1) this.$emit({ n }); ${answer}`;
-    const { id, url } = await deployGreedy(service, orgId, 'fan-out', body);
-    for (let n = 0; n < Number(options.workflows); n += 1) {
-      const { data } = (await service.api('POST', '/workflows', {
-        org_id: orgId,
-        steps: [
-          { namespace: 'step_1', code: 'export default defineComponent({ async run() { return 1; } })' },
-        ],
-        triggers: [],
-        settings: { name: `listener ${n}`, auto_deploy: true },
-      })) as { data: { id: string } };
-      await service.api('POST', '/subscriptions', { emitter_id: id, listener_id: data.id });
-    }
-    return { callers: 1, url };
-  },
-  mails: async (service, orgId) => {
-    const { data } = (await service.api('POST', '/workflows', {
-      org_id: orgId,
-      steps: [{ namespace: 'step_1', code: 'export default defineComponent({ async run() { return 1; } })' }],
-      triggers: [{ type: 'email' }],
-      settings: { name: 'mails', auto_deploy: true },
-    })) as { data: { triggers: { email_address: string }[] } };
-    const to = data.triggers[0]?.email_address ?? '';
-    const senders = new MailSenders({ port: smtpPort, to, senders: 6, bytes: 21_000_000 });
-    return { callers: 0, url: '', stop: () => senders.stop() };
-  },
-};
-
-/** A stream whose reader takes nothing after the handshake. */
-async function openUnread(service: Service, sourceId: string): Promise<Socket> {
-  const { hostname, port, host } = new URL(service.url);
-  const socket = connect(Number(port), hostname);
-  socket.on('error', () => {});
-  socket.write(
-    `GET /sources/${sourceId}/sse HTTP/1.1\r\nhost: ${host}\r\nauthorization: Bearer ${service.apiKey}\r\n\r\n`,
-  );
-  const [first] = (await once(socket, 'data')) as [Buffer];
-  socket.pause();
-  if (!first.toString().startsWith('HTTP/1.1 200')) throw new Error(first.toString());
-  return socket;
-}
 
 let quietP99: number | undefined;
 
@@ -150,6 +50,7 @@ for (const name of options.cases.split(',')) {
   const service = await startService({
     MILLRACE_SANDBOX: options.level === 'kernel' ? 'require' : 'seat-belt',
     MILLRACE_STREAMS_PER_KEY: '1000',
+    MILLRACE_EGRESS: 'public,local',
     MILLRACE_SMTP_PORT: String(smtpPort),
   });
   const client = new GreedyClient();
@@ -160,9 +61,11 @@ for (const name of options.cases.split(',')) {
     const target = { orgId: other, url: await deployAnswering(service, other, 'warm') };
     for (let n = 0; n < 50; n += 1) await fetch(target.url, { method: 'POST', body: '{}' });
     if (quietP99 === undefined) rows.push(await measure(service, target, 'quiet'));
-    const { callers, url, stop } = await flood(service, greedy);
-    const load: GreedyLoad = { name, times: callers, url, headers: {}, pauseMs: 0 };
-    client.add(load);
+    const { loads, stop } = await flood({
+      ...{ service, orgId: greedy, smtpPort },
+      ...{ readers: Number(options.readers), workflows: Number(options.workflows) },
+    });
+    for (const load of loads) client.add(load);
     await delay(settleMs);
     rows.push(await measure(service, target, name));
     console.log('requests of the greedy owner:', await client.stop());

@@ -13,8 +13,14 @@ export interface GreedyLoad {
   times: number;
   url: string;
   headers: Record<string, string>;
-  /** Absent: an empty object. */
+  /** Default: POST. */
+  method?: string;
+  /** Of a POST; default: an empty object. */
+  body?: string;
+  /** A source that is new each time and endless to build, instead of a body. */
   build?: { orgId: string };
+  /** What was made is removed at once: by this URL and the id in `data`. */
+  removes?: string;
   /** What each caller waits after an answer, ms; default: 100. */
   pauseMs?: number;
 }
@@ -61,25 +67,30 @@ function endless(n: number): string {
   export default { name: 'endless', version: '0.0.1', props: {}, async run() {} };`;
 }
 
+async function ask(load: GreedyLoad, n: number): Promise<Response> {
+  const { url, headers, build, method = 'POST', removes } = load;
+  const body = build
+    ? JSON.stringify({ name: 'endless', org_id: build.orgId, component_code: endless(n) })
+    : (load.body ?? '{}');
+  const response = await fetch(url, { method, headers, ...(method === 'POST' ? { body } : {}) });
+  if (removes === undefined || !response.ok) return response;
+  const { data } = (await response.json()) as { data: { id: string } };
+  const { authorization = '' } = headers;
+  return fetch(`${removes}/${data.id}`, { method: 'DELETE', headers: { authorization } });
+}
+
 function serve(): void {
   setPriority(19);
   // Callers wait for minutes.
   setGlobalDispatcher(new Agent({ headersTimeout: 0, bodyTimeout: 0 }));
   const outcomes: Outcomes = {};
   let made = 0;
-  const keepUnderWay = async ({
-    name,
-    url,
-    headers,
-    build,
-    pauseMs = usualPauseMs,
-  }: GreedyLoad): Promise<never> => {
+  const keepUnderWay = async (load: GreedyLoad): Promise<never> => {
     for (;;) {
       made += 1;
-      const body = build ? { name: 'endless', org_id: build.orgId, component_code: endless(made) } : {};
-      const status = await statusOf(fetch(url, { method: 'POST', headers, body: JSON.stringify(body) }));
-      outcomes[`${name}: ${status}`] = (outcomes[`${name}: ${status}`] ?? 0) + 1;
-      await delay(pauseMs);
+      const status = await statusOf(ask(load, made));
+      outcomes[`${load.name}: ${status}`] = (outcomes[`${load.name}: ${status}`] ?? 0) + 1;
+      await delay(load.pauseMs ?? usualPauseMs);
     }
   };
   process.on('message', (message: GreedyLoad | 'stop') => {

@@ -287,14 +287,8 @@ export function encodeFrame(
   payload: readonly (string | Uint8Array)[] = [],
   payloadBytes = 0,
 ): Buffer {
-  const headerBytes = Buffer.byteLength(header);
-  const frame = Buffer.allocUnsafe(prefixBytes + headerBytes + payloadBytes);
-  frame.writeUInt32BE(frame.length - 4, 0);
-  frame[4] = type;
-  frame.writeUInt32BE(callId, 5);
-  frame.writeUInt32BE(headerBytes, 9);
-  frame.write(header, prefixBytes);
-  let at = prefixBytes + headerBytes;
+  const frame = frameStart({ type, callId, header, payloadBytes }, payloadBytes);
+  let at = frame.length - payloadBytes;
   for (const part of payload) {
     if (typeof part === 'string') at += frame.write(part, at);
     else {
@@ -303,6 +297,25 @@ export function encodeFrame(
     }
   }
   return frame;
+}
+
+interface FrameHead {
+  type: FrameType;
+  callId: number;
+  header: string;
+  payloadBytes: number;
+}
+
+/** A frame without its payload, with so many bytes of room after it. */
+export function frameStart({ type, callId, header, payloadBytes }: FrameHead, room = 0): Buffer {
+  const headerBytes = Buffer.byteLength(header);
+  const start = Buffer.allocUnsafe(prefixBytes + headerBytes + room);
+  start.writeUInt32BE(prefixBytes + headerBytes + payloadBytes - 4, 0);
+  start[4] = type;
+  start.writeUInt32BE(callId, 5);
+  start.writeUInt32BE(headerBytes, 9);
+  start.write(header, prefixBytes);
+  return start;
 }
 
 export type OnFrame = (type: number, callId: number, header: unknown, payload: Buffer) => void;

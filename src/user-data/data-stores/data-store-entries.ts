@@ -1,12 +1,17 @@
 import { notFound } from '#identity/permissions.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
+import { ExpectedBytes } from '#lib/expected-bytes.ts';
 import { bytesText, countText } from '#lib/units.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
 import type { ValueChange } from './change-value.ts';
 import { entriesPerOwnerMax, valueBytesMax } from './data-store-limits.ts';
 import { type EntryWrite, type EntryWriteResult, writeEntries } from './write-entries.ts';
+
+/** Values that are longer are expected to be so at their next change; of so many that is known. */
+const largeValueBytes = 16 * 1024;
+const largeValuesMax = 10_000;
 
 /** Where an entry is; a store of another owner is as unknown as one that is not there. */
 export interface EntryPlace {
@@ -21,6 +26,8 @@ export class DataStoreEntries {
   readonly #clock: Clock;
   readonly #write: BatchWrite<EntryWrite, EntryWriteResult>;
   readonly #bytesPerOwnerMax: number;
+  /** How long values are that are changed by what they are, by store and key: each change brings the whole value back. */
+  readonly #changed = new ExpectedBytes({ much: largeValueBytes, kindsMax: largeValuesMax });
 
   /** `bytesPerOwnerMax`: keys and values in all stores of an owner. */
   constructor(options: { store: Store; clock: Clock; bytesPerOwnerMax: number }) {
@@ -50,8 +57,14 @@ export class DataStoreEntries {
    * CallerError `not_found`, `data_store_full`, or `invalid_parameter` for a value that cannot be changed so.
    */
   async change(place: EntryPlace, change: ValueChange): Promise<string> {
-    const result = await this.#submit({ kind: 'change', ...place, nowMs: this.#clock.now(), change });
-    return result.value ?? 'null';
+    const entry = `${place.storeId} ${place.key}`;
+    const expected = this.#changed.of(entry);
+    const nowMs = this.#clock.now();
+    const { value = 'null' } = await this.#submit({
+      ...{ kind: 'change', ...place, nowMs, change, expectedBytes: expected },
+    });
+    this.#changed.saw(entry, { moved: value.length, expected });
+    return value;
   }
 
   async #do(write: EntryWrite): Promise<boolean> {

@@ -14,7 +14,11 @@ export type EntryWrite = { storeId: string; ownerId: string; key: string; nowMs:
   | { kind: 'set_ttl'; expiresAtMs: number | null }
   | { kind: 'delete' }
   /** Depends on the value that is there: of changes at the same moment none is lost. */
-  | { kind: 'change'; change: ValueChange }
+  | {
+      kind: 'change';
+      change: ValueChange /** About how long the new value will be. */;
+      expectedBytes: number;
+    }
 );
 
 export type EntryWriteResult =
@@ -38,7 +42,7 @@ export function writeEntries(
   return {
     name: 'write-data-store-entries',
     ownerOf: ({ ownerId }) => ownerId,
-    bytes: (write) => write.key.length + (write.kind === 'set' ? write.value.length : 0),
+    bytes: (write) => write.key.length + valueBytesOf(write),
     async run(tx, writes) {
       const stores = await lockDataStores(store, tx, [...new Set(writes.map(({ storeId }) => storeId))]);
       const known = writes.filter((write) => stores.get(write.storeId)?.owner_id === write.ownerId);
@@ -58,6 +62,11 @@ export function writeEntries(
       return results;
     },
   };
+}
+
+function valueBytesOf(write: EntryWrite): number {
+  if (write.kind === 'set') return write.value.length;
+  return write.kind === 'change' ? write.expectedBytes : 0;
 }
 
 function keysOf(writes: readonly EntryWrite[]): Map<string, string[]> {
