@@ -146,6 +146,18 @@ export const floods: Record<string, (place: FloodPlace) => Promise<Flood>> = {
       );
     return { loads: [calls('fan-out', url, 1)] };
   },
+  /** Eight workflows that are called by forty callers. */
+  runs: async (place) => {
+    const loads: GreedyLoad[] = [];
+    for (let n = 0; n < 8; n += 1) {
+      const { trigger } = await deployWorkflow<{ endpoint_url: string }>(place, {
+        ...{ name: `runs ${n}`, steps: ['return 1;', 'return 2;'] },
+        triggers: [{ type: 'http' }],
+      });
+      loads.push(calls('runs', trigger.endpoint_url, 5));
+    }
+    return { loads };
+  },
   /** Eight workflows whose first step exports 3.8 MB. */
   exports: async (place) => {
     const loads: GreedyLoad[] = [];

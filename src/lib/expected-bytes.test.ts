@@ -23,3 +23,12 @@ test('the largest is expected, and forgotten slowly; what moves little is not re
   expected.forget('c');
   assert.equal(expected.of('c'), 0);
 });
+
+test('what was seen since one began is not forgotten when it ends', () => {
+  const expected = new ExpectedBytes({ much: 100, kindsMax: 2 });
+  expected.saw('a', { moved: 5_000, expected: 0 });
+  for (let n = 0; n < 10; n += 1) expected.saw('a', { moved: 0, expected: 0 });
+  assert.equal(expected.of('a'), 5_000);
+  expected.saw('a', { moved: 6_000, expected: 0 });
+  assert.equal(expected.of('a'), 6_000);
+});

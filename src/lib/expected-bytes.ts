@@ -19,7 +19,9 @@ export class ExpectedBytes {
 
   /** `expected`: what was expected of this one when it began. */
   saw(kind: string, { moved, expected }: { moved: number; expected: number }): void {
-    const bytes = Math.max(moved, expected * keptPart);
+    const known = this.of(kind);
+    // One that began before others of its kind moved much tells nothing about what came after it.
+    const bytes = Math.max(moved, known > expected ? known : expected * keptPart);
     if (bytes < this.#much) this.#expected.delete(kind);
     else if (this.#expected.has(kind) || this.#expected.size < this.#kindsMax)
       this.#expected.set(kind, bytes);
