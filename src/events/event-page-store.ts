@@ -94,12 +94,14 @@ export interface EventBatch {
   events: StoredEvent[];
 }
 
-/** The events at neighbouring places, in their order, a bounded number of bytes at a time. */
+type BeforeBatch = (bytes: number) => Promise<void> | undefined;
+
+/** The events at neighbouring places, in their order, a bounded number of bytes at a time. `before`: what each batch waits for. */
 export async function* eventBatches(
   db: Db,
   channel: Channel,
   places: readonly EventPlace[],
-  bytesMax = batchBytesMax,
+  { bytesMax = batchBytesMax, before }: { bytesMax?: number; before?: BeforeBatch } = {},
 ): AsyncGenerator<EventBatch> {
   for (let at = 0; at < places.length; ) {
     let bytes = 0;
@@ -107,6 +109,7 @@ export async function* eventBatches(
     for (; end < places.length && (end === at || bytes < bytesMax); end += 1)
       bytes += places[end]?.bytes ?? 0;
     const batch = places.slice(at, end);
+    await before?.(bytes);
     yield { places: batch, events: await readPlaces(db, channel, batch) };
     at = end;
   }

@@ -49,7 +49,8 @@ describe('large answers of the API', () => {
     assert.equal(answers.begin('a', 'GET /users/me').turn, undefined);
     await pass(250);
     await second.turn;
-    assert.equal(second.sends(12 * megabyte), undefined, 'what was expected has had its time');
+    assert.equal(second.sends(8 * megabyte), undefined, 'what was expected has had its time');
+    void second.sends(4 * megabyte);
     second.end();
     const gone = answers.begin('a', 'GET /events');
     assert.notEqual(gone.turn, undefined);
@@ -59,6 +60,27 @@ describe('large answers of the API', () => {
     await third.turn;
     third.end();
     assert.equal(answers.begin('a', 'GET /events').turn, undefined, 'what was not sent is not owed');
+  });
+
+  test('parts of which the size is known are made when they may be sent, and a small answer waits for none of them', async () => {
+    const answers = new AnswerBytes();
+    const turns = Array.from({ length: 4 }, () => answers.begin('a', 'GET /events'));
+    const waits = turns.map((answer) => answer.expects(6 * megabyte));
+    assert.deepEqual(
+      waits.map((wait) => wait === undefined),
+      [true, true, false, false],
+    );
+    const small = answers.begin('a', 'POST /sources');
+    assert.equal(small.expects(1_000), undefined);
+    assert.equal(small.sends(1_000), undefined);
+    assert.equal(turns[0]?.sends(6 * megabyte), undefined, 'what was expected has had its time');
+    // It sends nothing of what it expected: the next one follows.
+    turns[1]?.end();
+    await waits[2];
+    turns[3]?.end();
+    await pass(1_000);
+    await waits[3];
+    assert.equal(answers.begin('a', 'GET /others').expects(6 * megabyte), undefined);
   });
 
   test('what is sent in parts arrives whole and in order, and the next part is read when those before it had their time', async () => {

@@ -28,19 +28,31 @@ export class AnswerBytes {
     const start = () => {
       // Its caller has gone while it waited.
       if (hasEnded) return 0;
-      reserved = expected;
-      return expected;
+      // The rest waits for its own time, part by part.
+      reserved = Math.min(expected, bytesAtOnce);
+      return reserved;
     };
     const turn = expected < largeBytes ? undefined : this.#pace.turn(caller, start);
     let sent = 0;
     return {
       ...(turn === undefined ? {} : { turn }),
+      expects: (bytes) => {
+        const more = sent + bytes - reserved;
+        if (more <= 0 || sent + bytes < largeBytes) return undefined;
+        return this.#pace.turn(caller, () => {
+          if (hasEnded) return 0;
+          reserved += more;
+          return more;
+        });
+      },
       sends: (bytes) => {
         sent += bytes;
         if (sent <= reserved) return undefined;
         this.#pace.owe(caller, sent - reserved);
         reserved = sent;
-        return this.#pace.owes(caller) ? this.#pace.turn(caller, () => 0) : undefined;
+        // A small answer does not wait for large ones of the same caller.
+        if (sent < largeBytes || !this.#pace.owes(caller)) return undefined;
+        return this.#pace.turn(caller, () => 0);
       },
       end: () => {
         hasEnded = true;
@@ -60,6 +72,8 @@ export class AnswerBytes {
 export interface AnswerTurn {
   /** Resolves when the answer may be made. Absent: at once. */
   readonly turn?: Promise<void>;
+  /** So many bytes are going to be made and sent next. Undefined: they may be at once. */
+  expects(bytes: number): Promise<void> | undefined;
   /** Counts bytes that are about to be sent. Undefined: they may be sent at once. */
   sends(bytes: number): Promise<void> | undefined;
   /** The answer was sent, or its caller has gone. */

@@ -19,7 +19,10 @@ export async function sendWholeEvents(
     ending: (sent: EventPlace[]) => string;
   },
 ): Promise<FastifyReply> {
-  const batches = eventBatches(db, page.channel, page.places);
+  const { answer } = reply.request;
+  const batches = eventBatches(db, page.channel, page.places, {
+    ...(answer && { before: answer.expects }),
+  });
   const sent: EventPlace[] = [];
   const rowsOf = (events: readonly StoredEvent[]) =>
     events

@@ -264,7 +264,8 @@ export class EmitterStream {
     const { store, emitterId, channel, reads, share } = this.#options;
     const [first, last] = [places[0], places.at(-1)];
     if (first === undefined || last === undefined) return [];
-    const batches = () => eventBatches(store.read, { emitterId, channel }, places, share.keptBytesMax);
+    const batches = () =>
+      eventBatches(store.read, { emitterId, channel }, places, { bytesMax: share.keptBytesMax });
     if (places.reduce((sum, { bytes }) => sum + bytes, 0) > sharedBytesMax) return batches();
     const key = `${emitterId} ${channel} ${places.length} ${formatEventId(first)} ${formatEventId(last)}`;
     return reads.read(key, () => Array.fromAsync(batches()));

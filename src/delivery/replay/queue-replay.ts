@@ -285,7 +285,7 @@ async function nextEvents(tx: Tx, replay: ReplayTable) {
   const after = { ms: replay.after_ms, seq: replay.after_seq };
   const found = await placesAfter(tx, { ...channel, after, limit: batchRows });
   const places = found.filter((place) => !isBehind(replay, place));
-  const batch = await eventBatches(tx, channel, places, batchBytes).next();
+  const batch = await eventBatches(tx, channel, places, { bytesMax: batchBytes }).next();
   if (batch.done === true) return { events: [], last: undefined };
   return { events: batch.value.events, last: batch.value.places.at(-1) };
 }
