@@ -15,7 +15,7 @@ export interface GreedyLoad {
   headers: Record<string, string>;
   /** Default: POST. */
   method?: string;
-  /** Of a POST; default: an empty object. */
+  /** Body of a POST; default: an empty object. */
   body?: string;
   /** A source that is new each time and endless to build, instead of a body. */
   build?: { orgId: string };

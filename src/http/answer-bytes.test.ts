@@ -6,6 +6,17 @@ import { AnswerBytes, inParts } from './answer-bytes.ts';
 
 const megabyte = 1_000_000;
 
+/** With callers who take all at once. */
+class Answers {
+  readonly #bytes = new AnswerBytes();
+  begin(caller: string, route: string) {
+    return this.#bytes.begin(caller, route, { turn: () => undefined, sends: () => {} });
+  }
+  close() {
+    this.#bytes.close();
+  }
+}
+
 describe('large answers of the API', () => {
   let nowMs = 0;
   const pass = async (ms: number) => {
@@ -24,7 +35,7 @@ describe('large answers of the API', () => {
   });
 
   test('8 MB of a caller are sent at once, then 20 MB a second, and those of others at once', async () => {
-    const answers = new AnswerBytes();
+    const answers = new Answers();
     const first = answers.begin('a', 'GET /events');
     for (let n = 0; n < 8; n += 1) assert.equal(first.sends(megabyte), undefined);
     let isSent = false;
@@ -40,7 +51,7 @@ describe('large answers of the API', () => {
   });
 
   test('an answer of a route that sent much is made when its caller owes nothing, a small one at once', async () => {
-    const answers = new AnswerBytes();
+    const answers = new Answers();
     const first = answers.begin('a', 'GET /events');
     void first.sends(12 * megabyte);
     first.end();
@@ -63,7 +74,7 @@ describe('large answers of the API', () => {
   });
 
   test('parts of which the size is known are made when they may be sent, and a small answer waits for none of them', async () => {
-    const answers = new AnswerBytes();
+    const answers = new Answers();
     const turns = Array.from({ length: 4 }, () => answers.begin('a', 'GET /events'));
     const waits = turns.map((answer) => answer.expects(6 * megabyte));
     assert.deepEqual(
@@ -84,7 +95,7 @@ describe('large answers of the API', () => {
   });
 
   test('what is sent in parts arrives whole and in order, and the next part is read when those before it had their time', async () => {
-    const answers = new AnswerBytes();
+    const answers = new Answers();
     let read = 0;
     const parts = function* () {
       for (; read < 12; read += 1) yield Buffer.alloc(megabyte, read);

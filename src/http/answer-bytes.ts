@@ -1,6 +1,8 @@
 import { Readable } from 'node:stream';
 import { BytePace } from '#lib/byte-pace.ts';
 import { ExpectedBytes } from '#lib/expected-bytes.ts';
+import { inTurn } from '#lib/in-turn.ts';
+import type { UntakenAnswer } from './untaken-answers.ts';
 
 /**
  * Bytes of JSON a second for one caller, and what is sent at once. All of it is read, written and sent by the loop that serves everyone: 24
@@ -19,8 +21,11 @@ export class AnswerBytes {
   /** By caller and route. */
   readonly #expected = new ExpectedBytes({ much: largeBytes, kindsMax: expectedMax });
 
-  /** For a request that came: a large answer is not made, and takes no memory, before it may be sent. */
-  begin(caller: string, route: string): AnswerTurn {
+  /**
+   * For a request that came: a large answer is not made, and takes no memory, before it may be sent. `untaken`: what its caller has not taken
+   * bounds it too.
+   */
+  begin(caller: string, route: string, untaken: UntakenAnswer): AnswerTurn {
     const kind = `${caller} ${route}`;
     const expected = this.#expected.of(kind);
     let reserved = 0;
@@ -32,21 +37,32 @@ export class AnswerBytes {
       reserved = Math.min(expected, bytesAtOnce);
       return reserved;
     };
-    const turn = expected < largeBytes ? undefined : this.#pace.turn(caller, start);
+    const turn =
+      expected < largeBytes
+        ? undefined
+        : inTurn(
+            () => untaken.turn(Math.min(expected, bytesAtOnce)),
+            () => this.#pace.turn(caller, start),
+          );
     let sent = 0;
     return {
       ...(turn === undefined ? {} : { turn }),
       expects: (bytes) => {
         const more = sent + bytes - reserved;
         if (more <= 0 || sent + bytes < largeBytes) return undefined;
-        return this.#pace.turn(caller, () => {
+        const begin = () => {
           if (hasEnded) return 0;
           reserved += more;
           return more;
-        });
+        };
+        return inTurn(
+          () => untaken.turn(more),
+          () => this.#pace.turn(caller, begin),
+        );
       },
       sends: (bytes) => {
         sent += bytes;
+        untaken.sends(bytes);
         if (sent <= reserved) return undefined;
         this.#pace.owe(caller, sent - reserved);
         reserved = sent;

@@ -39,6 +39,7 @@ import { type RouteOptions, reference, routes, routesOfEveryRole } from './route
 import { checkScopeParameters } from './scope-parameters.ts';
 import { refuseTinyChunks } from './tiny-chunks.ts';
 import { refuseUnknownPaths } from './unknown-path.ts';
+import { countedBytes, pacedBytesMax, UntakenAnswers } from './untaken-answers.ts';
 import { UnwantedBodies } from './unwanted-bodies.ts';
 import { compileCheck } from './validation.ts';
 
@@ -65,6 +66,8 @@ declare module 'fastify' {
     isRefused: boolean;
     /** Counts what is sent of the answer; undefined for endpoints and callers without a key. */
     answer: AnswerTurn | undefined;
+    /** The owner of the endpoint that answers; undefined for the API. */
+    endpointOwnerId: string | undefined;
   }
 }
 
@@ -102,6 +105,7 @@ export async function createServer(options: ServerOptions): Promise<App> {
   const isTrusted = trustedProxyCheck(trustedProxies);
   const unwanted = new UnwantedBodies();
   const pace = new AnswerPace();
+  const untaken = new UntakenAnswers();
   const server = fastify({
     bodyLimit: apiBodyBytesMax,
     requestTimeout: arrival.timeoutMs,
@@ -147,7 +151,8 @@ export async function createServer(options: ServerOptions): Promise<App> {
   });
   readUnwantedBodies(app, unwanted);
   paceAnswers(app, pace);
-  paceLargeAnswers(app);
+  boundUntakenAnswers(app, untaken);
+  paceLargeAnswers(app, untaken);
   traceRequests(app, options.tracer ?? noTracer);
   addResponseHeaders(app);
   observeRequests(app, options);
@@ -273,26 +278,51 @@ function paceAnswers(app: App, pace: AnswerPace): void {
 }
 
 /** JSON of the API only: what is downloaded costs no more than its bytes, and streams have a pace of their own. */
-function paceLargeAnswers(app: App): void {
+function paceLargeAnswers(app: App, untaken: UntakenAnswers): void {
   const bytes = new AnswerBytes();
   app.decorateRequest('answer', undefined);
   app.addHook('preClose', async () => bytes.close());
   app.addHook('preHandler', (request, reply, done) => {
     const { caller, routeOptions } = request;
     if (caller === null || routeOptions.config.userContent === true) return done();
-    const answer = bytes.begin(sender(request), `${request.method} ${routeOptions.url}`);
+    const who = sender(request);
+    const route = `${request.method} ${routeOptions.url}`;
+    const answer = bytes.begin(who, route, untaken.begin(who, reply.raw));
     request.answer = answer;
     reply.raw.once('close', answer.end);
     if (answer.turn === undefined) done();
     else void answer.turn.then(() => done());
   });
-  app.addHook('onSend', ({ answer }, reply, payload, done) => {
+  app.addHook('onSend', (request, reply, payload, done) => {
+    const { answer } = request;
     const isJson = String(reply.getHeader('content-type') ?? '').startsWith('application/json');
     if (answer === undefined || !isJson) return done(null, payload);
     if (payload instanceof Readable) return done(null, inParts(answer, payload));
     const waiting = answer.sends(bytesOf(payload));
     if (waiting === undefined) done(null, payload);
     else void waiting.then(() => done(null, payload));
+  });
+}
+
+/** What is made already is refused when too much of its kind waits to be taken; the refusal itself is small. */
+function boundUntakenAnswers(app: App, untaken: UntakenAnswers): void {
+  app.decorateRequest('endpointOwnerId', undefined);
+  app.addHook('preClose', async () => untaken.close());
+  app.addHook('onSend', (request, reply, payload, done) => {
+    const bytes = bytesOf(payload);
+    if (bytes < countedBytes) return done(null, payload);
+    const { endpointOwnerId, answer, ip } = request;
+    // By address: a stranger who reads nothing leaves room for the other callers of an endpoint.
+    const who = endpointOwnerId === undefined ? sender(request) : `${endpointOwnerId} ${ip}`;
+    try {
+      untaken.requireRoom(who, bytes, answer === undefined ? undefined : pacedBytesMax);
+    } catch (error) {
+      for (const name of Object.keys(reply.getHeaders()))
+        if (name.startsWith('content-')) reply.removeHeader(name);
+      return done(error as Error);
+    }
+    if (answer === undefined) untaken.begin(who, reply.raw);
+    done(null, payload);
   });
 }
 

@@ -158,6 +158,7 @@ async function answerRequest(
       accessTokens: options.accessTokens,
     });
   }
+  request.endpointOwnerId = endpoint.ownerId;
   options.bodies.noteRequest(endpoint.ownerId);
   const keyId = readKeyId(key, request.headers['idempotency-key']);
   if (keyId !== undefined) return answerOnce(options, endpoint, { keyId, address: key, request, reply });

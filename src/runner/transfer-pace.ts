@@ -1,6 +1,7 @@
 import type { ActiveOwners } from '#lib/active-owners.ts';
 import { BytePace } from '#lib/byte-pace.ts';
 import { ExpectedBytes } from '#lib/expected-bytes.ts';
+import { inTurn } from '#lib/in-turn.ts';
 import type { MovedBytes } from './calls-in-flight.ts';
 import type { CallOptions } from './runner.ts';
 
@@ -144,15 +145,6 @@ export class TransferPace {
     this.#all.close();
     this.#first.close();
   }
-}
-
-/** One wait after the other. Undefined: none of them had to be waited for. */
-function inTurn(...turns: (() => Promise<void> | undefined)[]): Promise<void> | undefined {
-  for (const [index, begin] of turns.entries()) {
-    const turn = begin();
-    if (turn !== undefined) return turn.then(() => inTurn(...turns.slice(index + 1)));
-  }
-  return undefined;
 }
 
 /** Options of a call whose bytes are counted. */
