@@ -19,6 +19,8 @@ const changesAtOnce = 4;
 const changesPerAuthor = 1;
 /** After a change that took long, such as the start of a replay of large events, its author waits as long. */
 const restOfAuthor = 1;
+/** Changes that took less are followed by no rest. */
+const restAfterMs = 50;
 
 /**
  * The same store, whose transactions write the audit record of the change that they are part of. Promises:
@@ -29,7 +31,9 @@ const restOfAuthor = 1;
  *   and for half of the time.
  */
 export function auditedStore<S extends Store>(store: S): S {
-  const turns = new FairQueue(changesAtOnce, { perAsker: changesPerAuthor, rest: restOfAuthor });
+  const turns = new FairQueue(changesAtOnce, {
+    ...{ perAsker: changesPerAuthor, rest: () => restOfAuthor, restAfterMs },
+  });
   return {
     ...store,
     transaction: <T>(work: (tx: Tx) => Promise<T>): Promise<T> => {

@@ -128,11 +128,13 @@ export class DeliveryService {
     });
     const room = this.dispatcher;
     const waiting = new WaitingDeliveries({ store });
+    const owners = options.webhookPacing?.owners;
     // One at a time: what many commits wait behind has to be short, and a hundred of them would wait for a hundred.
-    const turns = new FairQueue(1);
+    // While others have something to do, two thirds of the time are theirs.
+    const turns = new FairQueue(1, { rest: () => (owners?.areSeveral === true ? 2 : 0) });
     const bounds = options.fanOut ?? fanOutBounds;
     const onRouted = (routed: RoutedDeliveries) => this.#handOver(routed);
-    this.finder = new SubscriberFinder({ store, room, waiting, bounds, onRouted });
+    this.finder = new SubscriberFinder({ store, room, waiting, bounds, owners, onRouted });
     this.#toWorkflows = {
       ...{ workflows: options.workflows, clock, queued: new QueuedRuns({ store, clock }) },
       onQueueFull: queueFullReports({ store, router: this.finder, bus, clock, version }),

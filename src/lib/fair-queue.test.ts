@@ -83,7 +83,7 @@ test('an asker whose work takes long rests, and others do not wait for that', as
   let nowMs = 0;
   mock.method(performance, 'now', () => nowMs);
   try {
-    const queue = new FairQueue(1, { rest: 2 });
+    const queue = new FairQueue(1, { rest: () => 2, restAfterMs: 50 });
     const begun: string[] = [];
     const work = (asker: string, ms: number) =>
       queue.run(asker, async () => {

@@ -1,7 +1,5 @@
 /** A rest is at most this long. */
 const restMsMax = 1_000;
-/** Work that took less is followed by no rest. */
-const restAfterMs = 50;
 
 interface Waiting {
   start: () => void;
@@ -14,18 +12,29 @@ interface Waiting {
 export class FairQueue {
   readonly #slots: number;
   readonly #perAsker: number;
-  readonly #rest: number;
+  readonly #rest: () => number;
+  readonly #restAfterMs: number;
   /** Slots in use, by asker. */
   readonly #running = new Map<unknown, number>();
   #runningCount = 0;
   /** Callers with waiting requests, in the order of their turns. */
   readonly #waiting = new Map<unknown, Waiting[]>();
 
-  /** `rest`: after work of 50 ms or more, the slot of its asker stays taken for so many times as long, for others to have that time. */
-  constructor(slots: number, { perAsker = 1, rest = 0 }: { perAsker?: number; rest?: number } = {}) {
+  /**
+   * `rest`: after work of `restAfterMs` or more, the slot of its asker stays taken for so many times as long, for others to have that time.
+   */
+  constructor(
+    slots: number,
+    {
+      perAsker = 1,
+      rest = () => 0,
+      restAfterMs = 0,
+    }: { perAsker?: number; rest?: () => number; restAfterMs?: number } = {},
+  ) {
     this.#slots = slots;
     this.#perAsker = perAsker;
     this.#rest = rest;
+    this.#restAfterMs = restAfterMs;
   }
 
   async run<T>(asker: unknown, work: () => Promise<T>): Promise<T> {
@@ -41,9 +50,10 @@ export class FairQueue {
     } finally {
       this.#runningCount -= 1;
       const ms = performance.now() - startedMs;
-      if (this.#rest === 0 || ms < restAfterMs) this.#leave(asker);
+      const restMs = ms < this.#restAfterMs ? 0 : Math.min(restMsMax, ms * this.#rest());
+      if (restMs === 0) this.#leave(asker);
       else {
-        setTimeout(() => this.#leave(asker), Math.min(restMsMax, ms * this.#rest)).unref();
+        setTimeout(() => this.#leave(asker), restMs).unref();
         this.#next();
       }
     }

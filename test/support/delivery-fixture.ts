@@ -3,6 +3,7 @@ import type { AttemptRecord } from '#delivery/delivery.ts';
 import { DeliveryService } from '#delivery/delivery-service.ts';
 import type { RunPreparer } from '#delivery/dispatch/deliver-to-workflow.ts';
 import type { LaneBounds } from '#delivery/dispatch/delivery-lanes.ts';
+import type { WebhookPacing } from '#delivery/dispatch/paced-webhooks.ts';
 import type { FanOutBounds } from '#delivery/subscriptions/find-subscribers.ts';
 import { insertSubscription } from '#delivery/subscriptions/subscription-store.ts';
 import { newSigningSecret } from '#delivery/webhooks/sign-request.ts';
@@ -36,6 +37,7 @@ export interface DeliveryFixtureOptions {
   answerTimeoutMs?: number;
   /** How many deliveries a transaction makes; default: as the service does it. */
   fanOut?: FanOutBounds;
+  webhookPacing?: WebhookPacing;
   /** What is in memory and under way at most; default: as in the service. */
   lanes?: LaneBounds;
   node?: string;
@@ -76,7 +78,7 @@ export class DeliveryFixture implements AsyncDisposable {
     this.clock = options.clock ?? new TestClock();
     this.vault = options.vault ?? new Vault(randomBytes(32));
     this.node = options.node ?? newId('node');
-    const { lookup, extraCa, answerTimeoutMs = 600_000, fanOut, lanes } = options;
+    const { lookup, extraCa, answerTimeoutMs = 600_000, fanOut, lanes, webhookPacing } = options;
     const policy = new AddressPolicy({ allow: options.allow ?? ['127.0.0.0/8'], deny: () => [] });
     this.#guarded = createGuardedDispatcher({
       policy,
@@ -119,6 +121,7 @@ export class DeliveryFixture implements AsyncDisposable {
       random: () => 0,
       answerTimeoutMs,
       ...(fanOut === undefined ? {} : { fanOut }),
+      ...(webhookPacing === undefined ? {} : { webhookPacing }),
       ...(lanes === undefined ? {} : { lanes }),
     });
     this.service.deliverToWorkflows(options.runs ?? noRuns);

@@ -53,6 +53,7 @@ class Setting {
       room: { node, places: () => ({ take: () => false }) },
       waiting,
       bounds: fanOutBounds,
+      owners: undefined,
       onRouted: () => {},
     });
   }

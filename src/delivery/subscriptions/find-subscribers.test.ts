@@ -5,6 +5,7 @@ import { insertPayloads } from '#delivery/dispatch/payload-store.ts';
 import { WaitingDeliveries } from '#delivery/dispatch/waiting-deliveries.ts';
 import { emitEvents } from '#events/emit-event.ts';
 import { insertJobs, jobRow, leasedJob } from '#jobs/job-store.ts';
+import type { ActiveOwners } from '#lib/active-owners.ts';
 import type { Store } from '#storage/store.ts';
 import { DeliveryFixture } from '../../../test/support/delivery-fixture.ts';
 import { HttpReceiver } from '../../../test/support/http-receiver.ts';
@@ -175,7 +176,12 @@ forEachStore((fixture) => {
     });
 
   test('however many events have very many subscribers, one transaction at a time makes their deliveries', async () => {
-    const fanOut = { deliveriesPerEventMax: 40, deliveriesPerCommitMax: 40, pageRows: 10 };
+    const fanOut = {
+      deliveriesPerEventMax: 40,
+      deliveriesPerCommitMax: 40,
+      deliveriesPerSharedCommitMax: 40,
+      pageRows: 10,
+    };
     await using delivery = new DeliveryFixture(fixture.store, { fanOut });
     await delivery.emitter();
     const { store } = fixture;
@@ -205,8 +211,33 @@ forEachStore((fixture) => {
     assert.ok(most <= 6, `${most} transactions at once`);
   });
 
+  test('while several owners are active a commit makes fewer deliveries, and jobs make the rest of them', async () => {
+    const fanOut = { ...fanOutBounds, deliveriesPerSharedCommitMax: 7 };
+    const owners = { areSeveral: true, note: () => {} };
+    await using delivery = new DeliveryFixture(fixture.store, {
+      fanOut,
+      webhookPacing: { owners: owners as unknown as ActiveOwners, onDelayed: () => {} },
+    });
+    await delivery.emitter();
+    const listeners = ['dc_listener_1', 'dc_listener_2', 'dc_listener_3'];
+    await subscribeMany(fixture.store, listeners, () => 'dc_1');
+    const texts = ['1', '2', '3', '4', '5'];
+    await delivery.emit(texts);
+    assert.equal((await delivery.deliveries()).length, 6, 'of two events: a third one would make nine');
+    await delivery.start();
+    await waitFor(async () => (await delivery.deliveries()).length === listeners.length * texts.length);
+    owners.areSeveral = false;
+    await delivery.emit(texts);
+    assert.equal((await delivery.deliveries()).length, 2 * listeners.length * texts.length);
+  });
+
   test('the job of an event with very many subscribers continues after the last page that was stored', async () => {
-    const fanOut = { deliveriesPerEventMax: 40, deliveriesPerCommitMax: 40, pageRows: 10 };
+    const fanOut = {
+      deliveriesPerEventMax: 40,
+      deliveriesPerCommitMax: 40,
+      deliveriesPerSharedCommitMax: 40,
+      pageRows: 10,
+    };
     const { store } = fixture;
     await using delivery = new DeliveryFixture(store, { fanOut });
     await delivery.emitter();
@@ -246,7 +277,12 @@ forEachStore((fixture) => {
   });
 
   test('the job of an event with very many subscribers makes nothing when this node does not hold it', async () => {
-    const fanOut = { deliveriesPerEventMax: 4, deliveriesPerCommitMax: 4, pageRows: 2 };
+    const fanOut = {
+      deliveriesPerEventMax: 4,
+      deliveriesPerCommitMax: 4,
+      deliveriesPerSharedCommitMax: 4,
+      pageRows: 2,
+    };
     const { store } = fixture;
     await using delivery = new DeliveryFixture(store, { fanOut });
     await delivery.emitter();

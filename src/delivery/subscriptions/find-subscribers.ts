@@ -11,6 +11,7 @@ import type {
 } from '#events/emit-event.ts';
 import { channels, type StoredEvent } from '#events/event.ts';
 import { insertNewJobs, jobRow } from '#jobs/job-store.ts';
+import type { ActiveOwners } from '#lib/active-owners.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import type {
@@ -31,6 +32,8 @@ export interface FanOutBounds {
   deliveriesPerEventMax: number;
   /** Maximum created in the transaction that stores the events. Jobs create the rest, one page per transaction. */
   deliveriesPerCommitMax: number;
+  /** The same while several owners have something to do: with two thousand, calls of others waited for 50 to 100 ms (bench `floods`). */
+  deliveriesPerSharedCommitMax: number;
   /**
    * A page: other commits come in between, so none waits for ten thousand deliveries. 250 rows took 12 to 23 ms; a healthy webhook of an owner
    * with a thousand slow ones had a p99 of 37 ms with them and 24 ms with 64 (`bench/hanging.bench.ts`).
@@ -41,6 +44,7 @@ export interface FanOutBounds {
 export const fanOutBounds: Readonly<FanOutBounds> = {
   deliveriesPerEventMax: 250,
   deliveriesPerCommitMax: 2_000,
+  deliveriesPerSharedCommitMax: 250,
   pageRows: 64,
 };
 const hintsMax = 20_000;
@@ -75,6 +79,8 @@ export class SubscriberFinder implements EventRouter {
   readonly #waiting: WaitingDeliveries;
   readonly #deliveriesPerEventMax: number;
   readonly #deliveriesPerCommitMax: number;
+  readonly #deliveriesPerSharedCommitMax: number;
+  readonly #owners: Pick<ActiveOwners, 'areSeveral'> | undefined;
   readonly #onRouted: (routed: RoutedDeliveries) => void;
 
   /** Emitters that had subscribers when they last emitted. Only a hint when to prefetch. */
@@ -85,6 +91,8 @@ export class SubscriberFinder implements EventRouter {
     room: DeliveryRoom;
     waiting: WaitingDeliveries;
     bounds: Readonly<FanOutBounds>;
+    /** Those whose commits wait for one that makes many deliveries. Undefined: one owner is alone. */
+    owners: Pick<ActiveOwners, 'areSeveral'> | undefined;
     /** Called when the deliveries of an event are on disk. */
     onRouted: (routed: RoutedDeliveries) => void;
   }) {
@@ -93,6 +101,8 @@ export class SubscriberFinder implements EventRouter {
     this.#waiting = options.waiting;
     this.#deliveriesPerEventMax = options.bounds.deliveriesPerEventMax;
     this.#deliveriesPerCommitMax = options.bounds.deliveriesPerCommitMax;
+    this.#deliveriesPerSharedCommitMax = options.bounds.deliveriesPerSharedCommitMax;
+    this.#owners = options.owners;
     this.#onRouted = options.onRouted;
   }
 
@@ -120,13 +130,16 @@ export class SubscriberFinder implements EventRouter {
     const payloads: DeliveryPayloadTable[] = [];
     const jobs: JobTable[] = [];
     const places = this.#room.places();
+    const inAllMax = this.#owners?.areSeveral
+      ? this.#deliveriesPerSharedCommitMax
+      : this.#deliveriesPerCommitMax;
     for (const event of events) {
       const subscribers = byChannel.get(channelKey(event.emitter_id, event.channel));
       if (subscribers === undefined) continue;
       const isTooMany =
         subscribers === 'many' ||
         subscribers.length > this.#deliveriesPerEventMax ||
-        deliveries.length + subscribers.length > this.#deliveriesPerCommitMax;
+        deliveries.length + subscribers.length > inAllMax;
       if (isTooMany) {
         payloads.push(payloadRow(event, nowMs, { fanning: true }));
         jobs.push(fanOutJob(event, nowMs));
