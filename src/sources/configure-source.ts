@@ -20,6 +20,7 @@ import {
   hasHttpInterface,
   keepMaskedSecrets,
   maskedSecret,
+  refuseMasked,
   runtimeProps,
   timerSchedules,
   undefinedProps,
@@ -65,6 +66,7 @@ export class SourceConfigurer {
   /** The values of a new source. */
   async configure(subject: Subject, values: ConfiguredProps): Promise<Configured> {
     refuseVariables(values);
+    refuseMasked(values);
     return this.#configure(subject, values, { unknown: 'refuse', sealed: [], kept: [], refused: [] });
   }
 

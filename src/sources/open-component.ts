@@ -1,13 +1,7 @@
 import type { ComponentShape, PropDefinition } from '#components/component-shape.ts';
 import { bundleOf } from '#components/component-store.ts';
 import { refuseUnknownTypes } from '#components/prop-types.ts';
-import {
-  type ConfiguredProps,
-  draftProps,
-  isRecord,
-  propError,
-  validateProps,
-} from '#components/validate-props.ts';
+import { type ConfiguredProps, draftProps, isRecord, validateProps } from '#components/validate-props.ts';
 import type { Bundle } from '#runner/runner.ts';
 import type { Db } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
@@ -16,7 +10,7 @@ import { checkAccounts } from './check-accounts.ts';
 import { type DeploymentContext, stringsIn } from './deployment.ts';
 import { openAccounts } from './open-accounts.ts';
 import { isSecretProp } from './sealed-props.ts';
-import { accountProps, maskedSecret, runtimeProps, undefinedProps } from './source-props.ts';
+import { accountProps, refuseMasked, runtimeProps, undefinedProps } from './source-props.ts';
 
 /** A component that is not deployed, with the values it has so far: ready to be asked something. */
 export interface OpenedComponent {
@@ -48,8 +42,7 @@ export async function openComponent(
   const dynamic = dynamicDefinitions(configurableProps, given);
   refuseUnknownTypes(dynamic, 'dynamic_props');
   const definitions = [...configurableProps, ...dynamic];
-  for (const [name, value] of Object.entries(given.values))
-    if (value === maskedSecret) throw propError(name, 'this is how a secret is shown; give its value');
+  refuseMasked(given.values);
   const incomplete = definitions.map((definition) => ({ ...definition, optional: true }));
   // The code may have given a prop another type since.
   const values = hasAdditionalProps

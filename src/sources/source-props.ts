@@ -143,6 +143,12 @@ export function viewProps(
 /** Shown in place of a secret prop; sent back, it means "unchanged". */
 export const maskedSecret = '••••••••';
 
+/** For values of a new object, which has no stored value that a mask could keep. Throws CallerError `invalid_prop`. */
+export function refuseMasked(values: ConfiguredProps): void {
+  for (const [name, value] of Object.entries(values))
+    if (value === maskedSecret) throw propError(name, 'this is how a secret is shown; give its value');
+}
+
 /** For values that are sent back as they were returned: masked secrets keep their present value. */
 export function keepMaskedSecrets(
   secretNames: readonly string[],

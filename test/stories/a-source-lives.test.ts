@@ -402,6 +402,14 @@ export default {
       configured_props: { gitlab: { authProvisionId: first }, password: 'open sesame' },
     });
     assert.equal(source.configured_props.password, '••••••••');
+    const copied = await service.api('POST', '/v1/sources', {
+      ...{ component_id: source.component_id, configured_props: source.configured_props },
+    });
+    assert.deepEqual(
+      [copied.status, copied.body.details.parameter],
+      [400, 'configured_props.password'],
+      'there is no value that the mask could keep',
+    );
     assert.equal((await service.api('DELETE', `/v1/accounts/${first}?force=true`)).status, 204);
     const refused = await service.api('DELETE', `/v1/sources/${source.id}`);
     assert.deepEqual(

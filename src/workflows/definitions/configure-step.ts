@@ -13,7 +13,7 @@ import type { Runner } from '#runner/runner.ts';
 import { askAdditionalProps, throwCause } from '#sources/additional-props.ts';
 import { checkAccounts } from '#sources/check-accounts.ts';
 import { type DeploymentContext, stringsIn } from '#sources/deployment.ts';
-import { accountProps, maskedSecret, undefinedProps } from '#sources/source-props.ts';
+import { accountProps, undefinedProps } from '#sources/source-props.ts';
 import type { Db } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
 import { findDataStore, findDataStoreByName } from '#user-data/data-stores/data-store-store.ts';
@@ -199,10 +199,4 @@ async function withDataStoreIds(
     changed[name] = named.id;
   }
   return changed;
-}
-
-/** For values of a new object: there is no stored value that a mask could keep. */
-export function refuseMasked(values: ConfiguredProps): void {
-  for (const [name, value] of Object.entries(values))
-    if (value === maskedSecret) throw propError(name, 'this is how a secret is shown; give its value');
 }

@@ -11,17 +11,13 @@ import { addUsage } from '#metering/usage-store.ts';
 import type { ComponentOwner, ComponentResolver } from '#registry/resolve-component.ts';
 import type { HttpReply, LogLine } from '#runner/call-outcome.ts';
 import type { Runner } from '#runner/runner.ts';
+import { refuseMasked } from '#sources/source-props.ts';
 import type { Store } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
 import type { SendKind } from '#storage/tables/workflow-tables.ts';
 import type { OpenVariables } from '#user-data/variables/variables.ts';
 import { bothRedactors, makeRedactor } from '#vault/redact.ts';
-import {
-  refuseMasked,
-  requireRunnable,
-  StepConfigurer,
-  type StepSubject,
-} from '#workflows/definitions/configure-step.ts';
+import { requireRunnable, StepConfigurer, type StepSubject } from '#workflows/definitions/configure-step.ts';
 import type { WorkflowContext } from '#workflows/definitions/load-deployment.ts';
 import type { OpenedStep } from '#workflows/definitions/load-step.ts';
 import { type LoadedDeployment, packagesOf } from '#workflows/definitions/loaded-deployment.ts';
