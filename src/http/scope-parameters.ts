@@ -53,6 +53,14 @@ function scopeValues({ query, body }: Pick<FastifyRequest, 'query' | 'body'>, pa
 }
 
 function checkScope(request: FastifyRequest, parameter: ScopeParameter): void {
+  const { query } = request;
+  const list = Object.keys(query as object).find((name) => name.startsWith(`${parameter}[`));
+  if (list !== undefined)
+    throw new CallerError(
+      'invalid_parameter',
+      `${parameter}: found ${JSON.stringify(list)}, expected one id, as in ${parameter}=…`,
+      { parameter },
+    );
   const values = scopeValues(request, parameter);
   const [inQuery, inBody] = values;
   if (values.includes(''))

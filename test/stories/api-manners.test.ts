@@ -535,6 +535,7 @@ forEachSharedService((fixture) => {
       ['PUT', '/v1/variables/SCOPED?org_id=', value, 'org_id'],
       ['PUT', '/v1/variables/SCOPED', { ...value, workspace_id: '' }, 'workspace_id'],
       ['GET', '/v1/variables?org_id=', undefined, 'org_id'],
+      ['GET', '/v1/variables?org_id[]=o_other', undefined, 'org_id'],
       ['POST', '/v1/sources?org_id=', { component_code: component }, 'org_id'],
       ['POST', `/v1/data_stores?org_id=${workspace}`, { name: 'x', org_id: 'o_other' }, 'org_id'],
       [
