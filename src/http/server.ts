@@ -321,7 +321,7 @@ function boundUntakenAnswers(app: App, untaken: UntakenAnswers): void {
         if (name.startsWith('content-')) reply.removeHeader(name);
       return done(error as Error);
     }
-    if (answer === undefined) untaken.begin(who, reply.raw);
+    if (answer === undefined) untaken.begin(who, reply.raw).sends(bytes);
     done(null, payload);
   });
 }

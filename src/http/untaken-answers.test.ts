@@ -4,7 +4,7 @@ import { createServer, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { waitFor } from '../../test/support/wait-for.ts';
-import { UntakenAnswers } from './untaken-answers.ts';
+import { countedBytes, UntakenAnswers } from './untaken-answers.ts';
 
 const megabyte = 1024 * 1024;
 const gigabyte = 1024 * megabyte;
@@ -44,7 +44,7 @@ describe('answers that are not taken', () => {
   /** So many megabytes are sent, and not taken. */
   const send = async (who: string, megabytes: number) => {
     const { socket, response } = await request();
-    answers.begin(who, response);
+    answers.begin(who, response).sends(Math.max(1, megabytes) * megabyte);
     if (megabytes > 0) response.end(Buffer.alloc(megabytes * megabyte));
     return { socket, response };
   };
@@ -91,6 +91,8 @@ describe('answers that are not taken', () => {
     const kept = answers.begin('a', (await request()).response).turn(30 * megabyte);
     gone.socket.destroy();
     await turn;
+    answers.begin('c', gone.response).turn(2 * countedBytes);
+    assert.equal(answers.bytesOf('c'), 0, 'what is not sent any longer does not count for ever');
     answers.close();
     await kept;
   });

@@ -34,15 +34,22 @@ class Answer implements UntakenAnswer {
   readonly who: string;
   readonly response: ServerResponse;
   readonly #room: RoomOf;
+  readonly #onLarge: (answer: Answer) => void;
   granted = 0;
   sent = 0;
+  isCounted = false;
   /** Bytes that the connection had taken when that was last more than before, and when that was. */
   progress = { taken: 0, atMs: 0 };
 
-  constructor(who: string, response: ServerResponse, room: RoomOf) {
+  constructor(
+    who: string,
+    response: ServerResponse,
+    { room, onLarge }: { room: RoomOf; onLarge: (answer: Answer) => void },
+  ) {
     this.who = who;
     this.response = response;
     this.#room = room;
+    this.#onLarge = onLarge;
   }
 
   get untaken(): number {
@@ -50,11 +57,19 @@ class Answer implements UntakenAnswer {
   }
 
   turn(bytes: number): Promise<void> | undefined {
+    this.#count(bytes);
     return this.#room(this, bytes);
   }
 
   sends(bytes: number): void {
     this.sent += bytes;
+    this.#count(this.sent);
+  }
+
+  #count(bytes: number): void {
+    if (this.isCounted || bytes < countedBytes) return;
+    this.isCounted = true;
+    this.#onLarge(this);
   }
 }
 
@@ -88,18 +103,12 @@ export class UntakenAnswers {
     this.#look = setInterval(() => this.#closeStuck(), lookMs).unref();
   }
 
-  /** Counts an answer until it was sent, or its connection is closed. `who`: its caller. */
+  /** For an answer that is counted from when it is large until it was sent, or its connection is closed. `who`: its caller. */
   begin(who: string, response: ServerResponse): UntakenAnswer {
-    const answer = new Answer(who, response, (of, bytes) => this.#roomFor(of, bytes));
-    answer.progress.atMs = this.#nowMs();
-    const ofCaller = this.#answers.get(who) ?? new Set();
-    this.#answers.set(who, ofCaller.add(answer));
-    response.once('close', () => {
-      ofCaller.delete(answer);
-      if (ofCaller.size === 0 && this.#answers.get(who) === ofCaller) this.#answers.delete(who);
-      this.#beginWaiting();
+    return new Answer(who, response, {
+      room: (answer, bytes) => this.#roomFor(answer, bytes),
+      onLarge: (answer) => this.#count(answer),
     });
-    return answer;
   }
 
   /** Throws UnavailableError `overloaded` when an answer of so many bytes, which is made already, has no room. */
@@ -125,6 +134,20 @@ export class UntakenAnswers {
     clearTimeout(this.#lookForRoom);
     for (const waiting of this.#waiting) waiting.begin();
     this.#waiting.clear();
+  }
+
+  #count(answer: Answer): void {
+    const { who, response, progress } = answer;
+    // Its caller has gone, which is not told twice.
+    if (response.closed || response.destroyed) return;
+    progress.atMs = this.#nowMs();
+    const ofCaller = this.#answers.get(who) ?? new Set();
+    this.#answers.set(who, ofCaller.add(answer));
+    response.once('close', () => {
+      ofCaller.delete(answer);
+      if (ofCaller.size === 0 && this.#answers.get(who) === ofCaller) this.#answers.delete(who);
+      this.#beginWaiting();
+    });
   }
 
   #hasRoom(who: string, bytes: number, bytesMax = bytesPerCallerMax): boolean {
