@@ -369,6 +369,27 @@ describe('the mail server', () => {
       );
     });
 
+    test('commands without a mail are bounded, and an address that sent more is refused for a while', async () => {
+      const own = await start({ bounds: { refusalDelayMs: 1 } });
+      try {
+        const client = await SmtpClient.connect(own.port);
+        for (let mails = 0; mails < 3; mails += 1) {
+          for (let n = 0; n < 100; n += 1) assert.match(await client.say('NOOP'), /^250/);
+          await client.begin('a@b.example', [`${first}@${domain}`]);
+          assert.match(await client.say('Subject: one of many\r\n\r\nbody\r\n.'), /^250/);
+        }
+        let reply = '250';
+        let replies = 0;
+        for (; reply.startsWith('250') && replies < 300; replies += 1) reply = await client.say('EHLO again');
+        assert.equal(reply, '421 Too many commands without a mail; try again later');
+        assert.equal(replies, 200);
+        const refused = await SmtpClient.open(own.port);
+        assert.match(await refused.reply(), /^421 .*Too many commands without a mail/);
+      } finally {
+        await own.made.close();
+      }
+    });
+
     test('a mail that takes too long is cut off, and mails beyond the memory for all of them wait: 451', async () => {
       const slow = await start({ bounds: { receiveMaxMs: 200 } });
       const client = await SmtpClient.connect(slow.port);

@@ -23,6 +23,16 @@ const connectionsPerAddressMax = 20;
 const recipientsMax = 50;
 /** Maximum unknown addresses in one connection, so that a sender that guesses has to connect again. */
 const unknownRecipientsMax = 10;
+/** Replies to one connection without a mail that was taken: a mail takes four, and one for each recipient. */
+const repliesPerMailMax = 200;
+/**
+ * An address that wanted more is refused for so long, and each of its connections waits for its refusal: nineteen connections without a mail
+ * that sent commands as fast as they could made calls of others wait for 800 ms.
+ */
+const refusedMs = 60_000;
+const refusalDelayMs = 5_000;
+/** Addresses that are refused; beyond that the oldest is forgotten. */
+const refusedAddressesMax = 1_000;
 /** All mails that are being received, parsed and stored; beyond that a sender is asked to try again later. */
 const mailMemoryBytes = 160 * 1024 * 1024;
 /** A connection on which nothing comes ends after this. */
@@ -47,6 +57,8 @@ export interface MailBounds {
   /** What is thrown away of a mail that is larger, before its connection ends. */
   discardedBytesMax: number;
   receiveMaxMs: number;
+  /** What a connection of an address that is refused waits for its refusal. */
+  refusalDelayMs: number;
   /** What is read of the mails for one owner while others have something to do, and at once. */
   bytesPerSecond: number;
   bytesAtOnce: number;
@@ -57,7 +69,7 @@ export interface MailBounds {
 const usualBounds: MailBounds = {
   bytesMax: mailBytesMax,
   discardedBytesMax,
-  ...{ receiveMaxMs, bytesPerSecond, bytesAtOnce },
+  ...{ receiveMaxMs, refusalDelayMs, bytesPerSecond, bytesAtOnce },
   memoryBytes: mailMemoryBytes,
 };
 
@@ -80,6 +92,8 @@ export interface SmtpServerOptions {
 interface Connection {
   targets: Map<string, MailTarget>;
   unknown: number;
+  /** Since the last mail that was taken. */
+  replies: number;
 }
 
 /**
@@ -97,6 +111,8 @@ export class MailServer {
   readonly #connections = new Map<string, Connection>();
   readonly #perAddress = new Map<string, number>();
   readonly #receiving = new Set<Promise<void>>();
+  /** Until when addresses are refused, epoch ms. */
+  readonly #refused = new Map<string, number>();
 
   constructor(options: SmtpServerOptions) {
     this.#acceptor = options.acceptor;
@@ -124,7 +140,11 @@ export class MailServer {
       disabledCommands: options.tls === undefined ? ['AUTH', 'STARTTLS'] : ['AUTH'],
       ...(options.tls === undefined ? {} : { ...options.tls, minVersion: 'TLSv1.2' as const }),
       logger: false,
-      onConnect: (session, done) => done(this.#connected(session)),
+      onConnect: (session, done) => {
+        const refusal = this.#connected(session);
+        if (!this.#isRefused(session.remoteAddress)) done(refusal);
+        else setTimeout(() => done(tooManyCommands()), this.#bounds.refusalDelayMs).unref();
+      },
       onClose: (session) => this.#closed(session),
       onMailFrom: (_address, session, done) => {
         this.#connections.get(session.id)?.targets.clear();
@@ -181,10 +201,41 @@ export class MailServer {
     const { id, remoteAddress } = session;
     const open = (this.#perAddress.get(remoteAddress) ?? 0) + 1;
     this.#perAddress.set(remoteAddress, open);
-    this.#connections.set(id, { targets: new Map(), unknown: 0 });
+    const connection: Connection = { targets: new Map(), unknown: 0, replies: 0 };
+    this.#connections.set(id, connection);
+    this.#boundReplies(session, connection);
     return open > connectionsPerAddressMax
       ? new MailRefusal(421, 'Too many connections from your address; try again later')
       : null;
+  }
+
+  /** Ends the connection, and refuses its address for a while, when it gets too many replies without a mail. */
+  #boundReplies({ id, remoteAddress }: SMTPServerSession, counted: Connection): void {
+    for (const connection of this.#server.connections) {
+      if (connection.session.id !== id) continue;
+      const send = connection.send.bind(connection);
+      connection.send = (code, ...rest) => {
+        counted.replies += 1;
+        if (counted.replies <= repliesPerMailMax || code === 421) return send(code, ...rest);
+        this.#refuse(remoteAddress);
+        send(421, tooManyCommands().message);
+      };
+    }
+  }
+
+  #refuse(address: string): void {
+    this.#refused.delete(address);
+    this.#refused.set(address, Date.now() + refusedMs);
+    const [oldest] = this.#refused.keys();
+    if (this.#refused.size > refusedAddressesMax && oldest !== undefined) this.#refused.delete(oldest);
+  }
+
+  #isRefused(address: string): boolean {
+    const untilMs = this.#refused.get(address);
+    if (untilMs === undefined) return false;
+    if (Date.now() < untilMs) return true;
+    this.#refused.delete(address);
+    return false;
   }
 
   #closed({ id, remoteAddress }: SMTPServerSession): void {
@@ -236,6 +287,8 @@ export class MailServer {
         helo: session.hostNameAppearsAs,
         secure: session.secure,
       });
+      const connection = this.#connections.get(session.id);
+      if (connection !== undefined) connection.replies = 0;
       this.#logger.info(
         { bytes: buffer.length, workflows: targets.map(({ workflowId }) => workflowId) },
         'mail.accepted',
@@ -274,4 +327,8 @@ export class MailServer {
       this.#logger.error({ err: toError(error) }, 'mail.failed');
     return new MailRefusal(451, 'The service failed; try again later', { cause: error });
   }
+}
+
+function tooManyCommands(): MailRefusal {
+  return new MailRefusal(421, 'Too many commands without a mail; try again later');
 }

@@ -1,11 +1,15 @@
 import type { PropDefinition } from '#components/component-shape.ts';
 import { CallerError } from '#lib/errors.ts';
+import { countText } from '#lib/units.ts';
 import type { CallOutcome } from '#runner/call-outcome.ts';
 import type { UserCall } from '#runner/runner.ts';
 import { hookError } from './hook-error.ts';
 
 /** A user waits for the answer of a component about its props, while they create or change something. */
 export const askDeadlineMsMax = 30_000;
+
+/** Twenty thousand took a second of the loop that serves everyone. The largest objects of services have some hundreds of fields. */
+const additionalPropsMax = 2_000;
 
 /**
  * Asks a component which props it wants in addition to its static ones, or instead of them, in a process that ends with it.
@@ -32,7 +36,10 @@ export function definitionsByName(definitions: readonly PropDefinition[]): Recor
   return Object.fromEntries(definitions.map((definition) => [definition.name, definition]));
 }
 
-/** From the result of a call of kind `additionalProps` that was given `previous`; answers what `askAdditionalProps` does. */
+/**
+ * From the result of a call of kind `additionalProps` that was given `previous`; answers what `askAdditionalProps` does. Throws CallerError
+ * `invalid_component` for too many.
+ */
 export function readAdditionalProps(
   result: string,
   previous: Readonly<Record<string, PropDefinition>>,
@@ -41,6 +48,13 @@ export function readAdditionalProps(
     'props' | 'previous',
     Record<string, PropDefinition>
   >;
+  const count = Object.keys(props).length;
+  if (count > additionalPropsMax)
+    throw new CallerError(
+      'invalid_component',
+      `additionalProps: found ${countText(count)} props, expected at most ${countText(additionalPropsMax)}`,
+      { parameter: 'additionalProps' },
+    );
   const inPlace = Object.entries(changed).filter(
     ([name, definition]) => JSON.stringify(definition) !== JSON.stringify(previous[name]),
   );

@@ -272,7 +272,7 @@ describe('group commit', () => {
     await Promise.all([first, ...accepted]);
   });
 
-  test('when the whole queue is full, every write is refused as overloaded', async () => {
+  test('when the whole queue is full, writes are refused as overloaded, and owners with little waiting have a reserve', async () => {
     const { gate, begun, commits } = gatedCommits();
     const write = { ...ownedWrite(), endsWork: true };
     const first = commits.submit(nothing, 1);
@@ -281,9 +281,14 @@ describe('group commit', () => {
       commits.submit(write, { ownerId: 'a', number }),
     );
     await assert.rejects(commits.submit(write, { ownerId: 'a', number: -1 }), ofAll);
+    const b = Array.from({ length: 8 }, (_, number) => commits.submit(write, { ownerId: 'b', number }));
     await assert.rejects(commits.submit(write, { ownerId: 'b', number: -1 }), ofAll);
+    const others = Array.from({ length: 1_992 }, (_, number) =>
+      commits.submit(write, { ownerId: `o_${number}`, number }),
+    );
+    await assert.rejects(commits.submit(write, { ownerId: 'c', number: -1 }), ofAll);
     gate.resolve();
-    assert.equal((await Promise.all([first, ...accepted])).length, 20_001);
+    assert.equal((await Promise.all([first, ...accepted, ...b, ...others])).length, 22_001);
     assert.equal(await commits.submit(nothing, 7), 7);
   });
 

@@ -45,6 +45,8 @@ interface Batch<Write> {
 /** Writes waiting at most; beyond that the store is too slow for what comes in, and callers get an error immediately. */
 const waitingMax = 20_000;
 const waitingBytesMax = 256 * 1024 * 1024;
+/** What is left, beyond that, for owners with little waiting: what others fill the queue with refuses nothing of theirs. */
+const reserve: Portion = { count: 2_000, bytes: 16 * 1024 * 1024 };
 /**
  * Maximum ratio of what an owner has waiting to the room that is left for all. A single owner may use three quarters of the queue, four
  * owners less than a quarter each, and there is always room for an owner that has nothing waiting.
@@ -146,7 +148,11 @@ export class WriteQueue<Write extends QueuedWrite> {
   #refusalOf({ bytes, endsWork }: Write, lane: Lane<Write> | undefined): QueueRefusal | undefined {
     const room = waitingMax - this.#length - 1;
     const bytesRoom = waitingBytesMax - this.#bytes - bytes;
-    // A single item is taken whatever its size.
+    if (lane === undefined || lane.writes.length < little.count) {
+      // A single item is taken whatever its size.
+      const isFull = room + reserve.count < 0 || (this.#bytes > 0 && bytesRoom + reserve.bytes < 0);
+      if (isFull || bytes <= little.bytes) return isFull ? 'full' : undefined;
+    }
     if (room < 0 || (this.#bytes > 0 && bytesRoom < 0)) return 'full';
     if (endsWork || lane === undefined) return undefined;
     const isTooMany = lane.writes.length + 1 > sharePerRoom * room;
