@@ -268,10 +268,11 @@ export class SequenceRunner {
     const { strand, step, block, row } = at;
     const { items } = JSON.parse(row.exports) as { items: unknown[] };
     const [body] = block.branches;
-    const ends = await together(live, items.length, block.concurrency, (index) => {
+    const atOnce = strand.itemsAtOnceOf(block);
+    const ends = await together(live, items.length, atOnce, (index) => {
       if (body === undefined) return undefined;
       const exports = `{"item":${JSON.stringify(items[index])},"index":${index}}`;
-      const item = strand.child({ index, namespace: step.namespace, exports });
+      const item = strand.child({ index, namespace: step.namespace, exports, atOnce });
       return this.run(live, item, body, isCaught);
     });
     if (!Array.isArray(ends)) return ends;
