@@ -94,6 +94,8 @@ interface Connection {
   unknown: number;
   /** Since the last mail that was taken. */
   replies: number;
+  /** It waited for its refusal. */
+  hasWaited: boolean;
 }
 
 /**
@@ -143,7 +145,7 @@ export class MailServer {
       onConnect: (session, done) => {
         const refusal = this.#connected(session);
         if (!this.#isRefused(session.remoteAddress)) done(refusal);
-        else setTimeout(() => done(tooManyCommands()), this.#bounds.refusalDelayMs).unref();
+        else setTimeout(() => this.#refuseLate(session, done), this.#bounds.refusalDelayMs).unref();
       },
       onClose: (session) => this.#closed(session),
       onMailFrom: (_address, session, done) => {
@@ -201,7 +203,7 @@ export class MailServer {
     const { id, remoteAddress } = session;
     const open = (this.#perAddress.get(remoteAddress) ?? 0) + 1;
     this.#perAddress.set(remoteAddress, open);
-    const connection: Connection = { targets: new Map(), unknown: 0, replies: 0 };
+    const connection: Connection = { targets: new Map(), unknown: 0, replies: 0, hasWaited: false };
     this.#connections.set(id, connection);
     this.#boundReplies(session, connection);
     return open > connectionsPerAddressMax
@@ -216,11 +218,24 @@ export class MailServer {
       const send = connection.send.bind(connection);
       connection.send = (code, ...rest) => {
         counted.replies += 1;
+        if (code === 421 && !counted.hasWaited && this.#isRefused(remoteAddress)) {
+          // It sent commands before the greeting, and they are not read any further.
+          setTimeout(() => send(code, ...rest), this.#bounds.refusalDelayMs).unref();
+          return;
+        }
         if (counted.replies <= repliesPerMailMax || code === 421) return send(code, ...rest);
-        this.#refuse(remoteAddress);
+        // At once: until the connection ends, its commands are read.
         send(421, tooManyCommands().message);
+        this.#refuse(remoteAddress);
       };
     }
+  }
+
+  #refuseLate({ id }: SMTPServerSession, done: (error: Error) => void): void {
+    const connection = this.#connections.get(id);
+    if (connection === undefined) return;
+    connection.hasWaited = true;
+    done(tooManyCommands());
   }
 
   #refuse(address: string): void {

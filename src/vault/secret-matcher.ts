@@ -10,6 +10,9 @@ const depthMax = 64;
 /** Comparisons with long patterns per character of the text. Beyond, the beginning of a pattern counts as all of it. */
 const comparisonsPerCharacter = 4;
 
+/** Steps of a search that are remembered; a power of two. */
+const stepsRemembered = 1024;
+
 /** A pattern that is longer than `depthMax`. */
 interface LongPattern {
   length: number;
@@ -38,6 +41,10 @@ export class SecretMatcher {
   readonly #ends: Int32Array;
   /** By the node of their first `depthMax` characters, the longest first. */
   readonly #long = new Map<number, LongPattern[]>();
+  /** The last steps: most texts take few that differ, and each of them is looked up several times. */
+  readonly #stepFrom = new Int32Array(stepsRemembered).fill(-1);
+  readonly #stepCode = new Uint16Array(stepsRemembered);
+  readonly #stepTo = new Int32Array(stepsRemembered);
   #nodes = 1;
 
   constructor(patterns: readonly string[]) {
@@ -126,6 +133,16 @@ export class SecretMatcher {
   }
 
   #step(from: number, code: number): number {
+    const slot = (Math.imul(from, 31) + code) & (stepsRemembered - 1);
+    if (this.#stepFrom[slot] === from && this.#stepCode[slot] === code) return this.#stepTo[slot] ?? 0;
+    const to = this.#search(from, code);
+    this.#stepFrom[slot] = from;
+    this.#stepCode[slot] = code;
+    this.#stepTo[slot] = to;
+    return to;
+  }
+
+  #search(from: number, code: number): number {
     let node = from;
     for (;;) {
       const next = this.#table[this.#slotOf(node, code)] ?? 0;
