@@ -94,6 +94,37 @@ describe('large answers of the API', () => {
     assert.equal(answers.begin('a', 'GET /others').expects(6 * megabyte), undefined);
   });
 
+  test('large answers, and parts of which the size is known, also wait for what their caller has not taken', async () => {
+    const bytes = new AnswerBytes();
+    const asked: number[] = [];
+    const room = Promise.withResolvers<void>();
+    const untaken = {
+      turn: (more: number) => {
+        asked.push(more);
+        return room.promise;
+      },
+      sends: () => {},
+    };
+    const first = bytes.begin('a', 'GET /events', untaken);
+    assert.equal(first.expects(1_000), undefined, 'small parts wait for nothing');
+    void first.sends(12 * megabyte);
+    first.end();
+    const second = bytes.begin('b', 'GET /events', untaken);
+    const waits = [second.expects(6 * megabyte), bytes.begin('a', 'GET /events', untaken).turn];
+    assert.deepEqual(asked, [6 * megabyte, 8 * megabyte]);
+    let done = 0;
+    for (const wait of waits) {
+      assert.ok(wait !== undefined);
+      void wait.then(() => {
+        done += 1;
+      });
+    }
+    await pass(2_000);
+    assert.equal(done, 0);
+    room.resolve();
+    await Promise.all(waits);
+  });
+
   test('what is sent in parts arrives whole and in order, and the next part is read when those before it had their time', async () => {
     const answers = new Answers();
     let read = 0;
