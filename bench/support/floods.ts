@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -48,7 +49,12 @@ async function deployGreedy({ service, orgId }: FloodPlace, name: string, body: 
 /** A workflow of these steps. */
 async function deployWorkflow<Trigger>(
   { service, orgId }: FloodPlace,
-  { name, steps, triggers = [] }: { name: string; steps: string[]; triggers?: object[] },
+  {
+    name,
+    steps,
+    triggers = [],
+    settings = {},
+  }: { name: string; steps: string[]; triggers?: object[]; settings?: object },
 ): Promise<{ id: string; trigger: Trigger }> {
   const { data } = (await service.api('POST', '/workflows', {
     org_id: orgId,
@@ -57,7 +63,7 @@ async function deployWorkflow<Trigger>(
       code: `export default defineComponent({ async run({ $ }) { ${body} } })`,
     })),
     triggers,
-    settings: { name, auto_deploy: true },
+    settings: { name, auto_deploy: true, ...settings },
   })) as { data: { id: string; triggers: Trigger[] } };
   return { id: data.id, trigger: data.triggers[0] as Trigger };
 }
@@ -215,6 +221,113 @@ export const floods: Record<string, (place: FloodPlace) => Promise<Flood>> = {
   scheduled: async (place) => {
     const body = `const at = Date.now() + 1_000; for (let n = 0; n < 1_000; n += 1) this.$emit({ n }, { delivery_ts: at }); ${answer}`;
     return { loads: [calls('scheduled', (await deployGreedy(place, 'scheduled', body)).url, 1)] };
+  },
+  /** Steps return 5 MB that look like the beginnings of thousands of secrets. */
+  secrets: async (place) => {
+    const { service, orgId } = place;
+    for (let n = 0; n < 4; n += 1) {
+      const lines = Array.from({ length: 1_400 }, () => `aaaaaaaa${randomBytes(18).toString('hex')}`);
+      await service.api('PUT', '/variables', {
+        org_id: orgId,
+        variables: [{ name: `SECRET_${n}`, value: lines.join('\n'), secret: true }],
+      });
+    }
+    const loads: GreedyLoad[] = [];
+    for (let n = 0; n < 4; n += 1) {
+      const { trigger } = await deployWorkflow<{ endpoint_url: string }>(place, {
+        ...{ name: `secrets ${n}`, steps: ["return 'aaaaaaa'.repeat(700_000);"] },
+        triggers: [{ type: 'http' }],
+      });
+      loads.push(calls('secrets', trigger.endpoint_url, 4));
+    }
+    return { loads };
+  },
+  /** Each event has a key of flow control of its own. */
+  keys: async (place) => {
+    const body = `for (let n = 0; n < 100; n += 1) this.$emit({ key: String(Math.random()) }); ${answer}`;
+    const { id, url } = await deployGreedy(place, 'keys', body);
+    const flow_control = { concurrency: { limit: 1, key: '{{steps.trigger.event.key}}' } };
+    for (let n = 0; n < 4; n += 1) {
+      const workflow = await deployWorkflow(place, {
+        ...{ name: `keys ${n}`, steps: ['return 1;'] },
+        settings: { flow_control },
+      });
+      await listen(place, id, workflow.id);
+    }
+    return { loads: [calls('keys', url, 4)] };
+  },
+  /** Workflows of 499 blocks with 20,000 expressions are deployed and deleted. */
+  blocks: async ({ service, orgId }) => {
+    const rule = (block: number) => ({
+      any: Array.from({ length: 40 }, (_, n) => `{{steps.trigger.event.part_${block} > ${n}}}`),
+    });
+    const steps = Array.from({ length: 499 }, (_, n) => ({
+      ...{ namespace: `block_${n}`, block: 'if' },
+      branches: [{ slug: 'yes', if: rule(n), steps: [] }],
+    }));
+    const headers = { authorization: `Bearer ${service.apiKey}`, 'content-type': 'application/json' };
+    return {
+      loads: [
+        {
+          ...calls('blocks', `${service.url}/v1/workflows`, 6),
+          headers,
+          body: JSON.stringify({ org_id: orgId, steps, settings: { name: 'blocks', auto_deploy: true } }),
+          removes: `${service.url}/v1/workflows`,
+        },
+      ],
+    };
+  },
+  /** Fifteen sources that listen to each other. */
+  mesh: async (place) => {
+    const sources: Greedy[] = [];
+    for (let n = 0; n < 15; n += 1)
+      sources.push(await deployGreedy(place, `mesh ${n}`, `this.$emit({ n: Math.random() }); ${answer}`));
+    for (const one of sources)
+      for (const other of sources) if (one !== other) await listen(place, one.id, other.id);
+    return { loads: sources.map(({ url }) => calls('mesh', url, 1)) };
+  },
+  /** Maps of 300 items within a map of 300, in sixty runs. */
+  maps: async (place) => {
+    const items = '{{Array.from({ length: 300 }, (_, n) => n)}}';
+    const inner = { namespace: 'inner', block: 'map', items, concurrency: 100 };
+    const step = { namespace: 'one', code: 'export default defineComponent({ async run() { return 1; } })' };
+    const outer = { namespace: 'outer', block: 'map', items, concurrency: 100 };
+    const { data } = (await place.service.api('POST', '/workflows', {
+      org_id: place.orgId,
+      steps: [{ ...outer, steps: [{ ...inner, steps: [step] }] }],
+      triggers: [{ type: 'http' }],
+      settings: { name: 'maps', auto_deploy: true },
+    })) as { data: { triggers: { endpoint_url: string }[] } };
+    const url = data.triggers[0]?.endpoint_url ?? '';
+    for (let n = 0; n < 60; n += 1) await fetch(url, { method: 'POST' });
+    return { loads: [] };
+  },
+  /** Projects of 950 workflows are imported and activated. */
+  imports: async ({ service, orgId }) => {
+    const headers = { authorization: `Bearer ${service.apiKey}`, 'content-type': 'application/json' };
+    return {
+      loads: Array.from({ length: 4 }, (_, project) => {
+        const files: Record<string, string> = {};
+        for (let n = 0; n < 950; n += 1) {
+          const folder = `project_${project}/w${n}-p_A${project}${String(n).padStart(4, '0')}`;
+          files[`${folder}/workflow.yaml`] =
+            `schema: workflow/2022.04\nname: w${project} ${n}\ntriggers:\n- id: hi_${project}_${n}\nsteps:\n- namespace: one\n  runtime: nodejs20.x\n  uses: "./one/entry.js"\n`;
+          files[`${folder}/one/entry.js`] =
+            `export default defineComponent({ async run() { return ${project} + ${n}; } });`;
+        }
+        return {
+          ...calls('imports', `${service.url}/v1/imports`, 1),
+          headers,
+          body: JSON.stringify({ org_id: orgId, files, activate: true }),
+        };
+      }),
+    };
+  },
+  /** Bodies of 6 MB that are refused, with an escape for each character. */
+  escapes: async ({ service, orgId }) => {
+    const headers = { authorization: `Bearer ${service.apiKey}`, 'content-type': 'application/json' };
+    const body = `{"org_id":"${orgId}","url":"${'\\u0061'.repeat(1_000_000)}"}`;
+    return { loads: [{ ...calls('escapes', `${service.url}/v1/webhooks`, 8), headers, body }] };
   },
   mails: async (place) => {
     const { trigger } = await deployWorkflow<{ email_address: string }>(place, {

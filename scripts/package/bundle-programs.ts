@@ -13,6 +13,7 @@ const entryPoints = {
   cli: 'cli/main.ts',
   'sqlite-thread': 'src/storage/sqlite-thread.mjs',
   'mail-thread': 'src/ingress/mail-thread.ts',
+  'redact-thread': 'src/vault/redact-thread.ts',
   'reader-thread': 'src/imports/reader-thread.ts',
 };
 

@@ -6,9 +6,11 @@ import { CallerError, UnavailableError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { ComponentOwner, ComponentResolver } from '#registry/resolve-component.ts';
 import type { CallOutcome, UserCodeError } from '#runner/call-outcome.ts';
+import { textsOfOutcome } from '#runner/outcome-texts.ts';
 import type { Runner, UserCall } from '#runner/runner.ts';
 import type { Db } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
+import { redactorOfTexts } from '#vault/redact-large.ts';
 import { askDeadlineMsMax, definitionsByName, readAdditionalProps } from './additional-props.ts';
 import { type DeploymentContext, mergedDefinitions } from './deployment.ts';
 import { type OpenedComponent, openComponent } from './open-component.ts';
@@ -107,10 +109,10 @@ export class ComponentConfigurer {
         isDynamic ? { ...call, previous: definitionsByName(opened.definitions) } : call,
         owner,
       );
-      const told = tell(outcome, opened.redact, this.#nowMs());
+      const redact = await redactorOfAnswer(owner, opened, outcome);
+      const told = tell(outcome, redact, this.#nowMs());
       if (outcome.status !== 'finished') return { ...noOptions, ...told };
-      const answer: unknown =
-        outcome.result === undefined ? undefined : JSON.parse(opened.redact(outcome.result));
+      const answer: unknown = outcome.result === undefined ? undefined : JSON.parse(redact(outcome.result));
       const read = readOptions(answer);
       if (read !== undefined) return { ...read, ...told };
       const message = `options of ${prop} answered ${typeof answer}: expected an array, or { options, context }`;
@@ -131,10 +133,11 @@ export class ComponentConfigurer {
       const opened = await this.#open(component, draft, owner);
       const previous = definitionsByName(opened.definitions);
       const outcome = await this.#call(opened, { kind: 'additionalProps', previous }, owner);
-      const told = tell(outcome, opened.redact, this.#nowMs());
+      const redact = await redactorOfAnswer(owner, opened, outcome);
+      const told = tell(outcome, redact, this.#nowMs());
       if (outcome.status !== 'finished' || outcome.result === undefined)
         return { dynamicProps: null, ...told };
-      const additional = readAdditionalProps(opened.redact(outcome.result), previous);
+      const additional = readAdditionalProps(redact(outcome.result), previous);
       const definitions = mergedDefinitions(shape, additional);
       refuseUnknownTypes(definitions, 'additionalProps');
       return { dynamicProps: dynamicPropsOf(component, definitions), ...told };
@@ -216,6 +219,14 @@ function dynamicPropsOf(
   const text = JSON.stringify([component.id, configurableProps]);
   const id = `dyp_${createHash('sha256').update(text).digest('hex').slice(0, 16)}`;
   return { id, configurableProps };
+}
+
+function redactorOfAnswer(
+  { ownerId }: ComponentOwner,
+  { redact }: Pick<OpenedComponent, 'redact'>,
+  outcome: CallOutcome,
+): Promise<(text: string) => string> {
+  return redactorOfTexts(ownerId, redact, [outcome.result ?? '', ...textsOfOutcome(outcome)]);
 }
 
 /** Throws UnavailableError when the service could not run the code to its end. */

@@ -8,7 +8,7 @@ import { trustDomainOf } from '#runner/trust-domain.ts';
 import type { Db } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
-import { makeRedactor, secretValues } from '#vault/redact.ts';
+import { makeRedactor, type Redactor, secretValues } from '#vault/redact.ts';
 import { type CredentialsFor, openAccounts } from './open-accounts.ts';
 import { isSecretProp, openValues, sealedNames, type ValueSealer } from './sealed-props.ts';
 import { accountProps, runtimeProps } from './source-props.ts';
@@ -33,7 +33,7 @@ export interface Deployment {
   /** The time (epoch ms) from which credentials must be read again; null: they are valid until they are changed. */
   freshUntilMs: number | null;
   /** Replaces known secret values in whatever leaves the run. */
-  redact: (text: string) => string;
+  redact: Redactor;
 }
 
 /** What a deployment needs from others. */

@@ -20,6 +20,8 @@ export function endOfInvocation(
     /** The state of the source before; undefined: nothing is known to be stored. */
     db: Record<string, string> | undefined;
     limits: InvocationLimits;
+    /** That of the deployment, for these texts (redact-large.ts). */
+    redact: (text: string) => string;
     nowMs: number;
     originalEvent: string | undefined;
     hops: number;
@@ -29,8 +31,8 @@ export function endOfInvocation(
     tick?: InvocationEnd['tick'] | undefined;
   },
 ): InvocationEnd {
-  const { source, shape, redact } = deployment;
-  const { nowMs, limits } = options;
+  const { source, shape } = deployment;
+  const { nowMs, limits, redact } = options;
   // The effects of a lost process are unknown, so none are stored.
   const known = isProcessCrash(outcome) ? { ...outcome, emits: [], dbSets: {} } : outcome;
   const checked = withinDbLimit(known, options.db, limits.componentDbBytesMax);

@@ -5,7 +5,7 @@ import { type ConfiguredProps, draftProps, isRecord, validateProps } from '#comp
 import type { Bundle } from '#runner/runner.ts';
 import type { Db } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
-import { makeRedactor, secretValues } from '#vault/redact.ts';
+import { makeRedactor, type Redactor, secretValues } from '#vault/redact.ts';
 import { checkAccounts } from './check-accounts.ts';
 import { type DeploymentContext, stringsIn } from './deployment.ts';
 import { openAccounts } from './open-accounts.ts';
@@ -20,7 +20,7 @@ export interface OpenedComponent {
   /** What `this.<prop>` is made from, credentials included: never stored, never logged. */
   props: Record<string, unknown>;
   dynamicProps: Record<string, unknown> | undefined;
-  redact: (text: string) => string;
+  redact: Redactor;
 }
 
 /**

@@ -38,10 +38,11 @@ export function errorEvent(
   options: { redact: (text: string) => string; originalEvent: string | undefined; nowMs: number },
 ): NewEvent {
   const shown = { ...error, ts: new Date(options.nowMs).toISOString() };
-  const event = `{"error":${JSON.stringify(shown)},"original_event":${options.originalEvent ?? 'null'}}`;
+  // One by one: the event of a run may have been searched before, with the rest of its outcome.
+  const [about, original] = [JSON.stringify(shown), options.originalEvent ?? 'null'].map(options.redact);
   return {
     channel: channels.errors,
-    event: options.redact(event),
+    event: `{"error":${about},"original_event":${original}}`,
     summary: `${options.redact(error.name)}: ${options.redact(error.message).slice(0, 200)}`,
     holdsMetadata: true,
   };

@@ -6,8 +6,10 @@ import type { Clock } from '#lib/clock.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { CallOutcome, HttpReply, UserCodeError } from '#runner/call-outcome.ts';
+import { textsOfOutcome } from '#runner/outcome-texts.ts';
 import type { HostCall, HostCallAnswer, Runner, UserCall } from '#runner/runner.ts';
 import type { Store } from '#storage/store.ts';
+import { redactorOfTexts } from '#vault/redact-large.ts';
 import type { Deployment } from './deployment.ts';
 import { endOfInvocation, type InvocationLimits, isProcessCrash } from './invocation-end.ts';
 import { ReplaceableRuns } from './replaceable-runs.ts';
@@ -175,8 +177,9 @@ export class SourceRuns implements JobHandler {
     const outcome = await this.call(deployment, { kind: 'hook', hook }, db, limit);
     // No process was free, or the service is stopping: the hook did not run, so nothing is stored or counted.
     if (outcome.status === 'cancelled') return outcome;
+    const redact = await redactorOfTexts(source.owner_id, deployment.redact, textsOfOutcome(outcome));
     const end = endOfInvocation(deployment, outcome, {
-      ...{ db: lane.db, limits: this.#limits, nowMs: this.#clock.now() },
+      ...{ db: lane.db, limits: this.#limits, redact, nowMs: this.#clock.now() },
       ...{ originalEvent: undefined, hops: 0, isStale: () => false },
     });
     await this.#ends.settleWithoutJob(end);
@@ -284,13 +287,17 @@ export class SourceRuns implements JobHandler {
       await this.#ends.runAgainLater(lane, job, outcome);
       return;
     }
+    const redact = await redactorOfTexts(job.ownerId, deployment.redact, [
+      ...textsOfOutcome(outcome),
+      ...(outcome.error === undefined || payload.event === undefined ? [] : [payload.event]),
+    ]);
     if (job.unpersisted?.refused === true) {
       // The store refused the job while it ran. Its state is dropped: the next run starts from what is stored.
       this.#logger.warn({ source: lane.sourceId, job: job.id }, 'source.run-refused');
       return;
     }
     const end = endOfInvocation(deployment, outcome, {
-      ...{ db: lane.db, limits: this.#limits, nowMs: this.#clock.now() },
+      ...{ db: lane.db, limits: this.#limits, redact, nowMs: this.#clock.now() },
       originalEvent: payload.event,
       hops: payload.hops,
       isStale: () => lane.epoch !== epoch,

@@ -1,4 +1,12 @@
+import type { SecretSet } from './redact-thread.ts';
 import { SecretMatcher } from './secret-matcher.ts';
+
+/** Replaces secrets in a text. */
+export interface Redactor {
+  (text: string): string;
+  /** Whose values it replaces, one after the other; absent: not known. Large texts are searched elsewhere for them (redact-large.ts). */
+  readonly sets?: readonly SecretSet[];
+}
 
 /** Shorter values are words and numbers that appear everywhere; redacting them would redact other text too. */
 const secretCharactersMin = 8;
@@ -21,39 +29,38 @@ const replacement = '[redacted]';
 export function makeRedactor(
   secretValues: readonly string[],
   shortSecrets: readonly string[] = [],
-): (text: string) => string {
+): Redactor {
   const values = [...secretValues, ...shortSecrets].filter((value) => value.length >= secretCharactersMin);
   const shorts = shortSecrets.filter(
     (value) => value.length >= shortSecretCharactersMin && value.length < secretCharactersMin,
   );
-  if (values.length + shorts.length === 0) return (text) => text;
-  const hints = hintsOf([
-    ...patternsOf(values.map(beginningOf)),
-    ...linePatternsOf(values, beginningOf),
-    ...shortPatternsOf(shorts),
-  ]);
-  // Both are built when first needed: most runs of most sources never print a secret.
-  let hintMatcher: SecretMatcher | undefined;
-  let secrets: Secrets | undefined;
-  const mayHold = (text: string): boolean => {
-    if (hints.length <= hintsSearchedMax) return hints.some((hint) => text.includes(hint));
-    hintMatcher ??= new SecretMatcher(hints);
-    return hintMatcher.matches(text);
-  };
-  return (given) => {
+  if (values.length + shorts.length === 0) return Object.assign((text: string) => text, { sets: [] });
+  // All are built when first needed: most runs of most sources never print a secret.
+  const hints = lazily(() =>
+    hintsOf([
+      ...patternsOf(values.map(beginningOf)),
+      ...linePatternsOf(values, beginningOf),
+      ...shortPatternsOf(shorts),
+    ]),
+  );
+  const hintMatcher = lazily(() => new SecretMatcher(hints()));
+  const secrets = lazily(() => secretsFor(values, shorts));
+  const mayHold = (text: string): boolean =>
+    hints().length <= hintsSearchedMax
+      ? hints().some((hint) => text.includes(hint))
+      : hintMatcher().matches(text);
+  const redact = (given: string): string => {
     const text = given.includes(excerptMark) ? withoutExcerpts(given, [...values, ...shorts]) : given;
-    if (!mayHold(text)) return text;
-    secrets ??= secretsFor(values, shorts);
-    return redactText(text, secrets);
+    return mayHold(text) ? redactText(text, secrets()) : text;
   };
+  return Object.assign(redact, { sets: [{ secrets: secretValues, marked: shortSecrets }] });
 }
 
 /** Both, one after the other. */
-export function bothRedactors(
-  one: (text: string) => string,
-  other: (text: string) => string,
-): (text: string) => string {
-  return (text) => other(one(text));
+export function bothRedactors(one: Redactor, other: Redactor): Redactor {
+  const sets = one.sets === undefined || other.sets === undefined ? undefined : [...one.sets, ...other.sets];
+  const both = (text: string) => other(one(text));
+  return sets === undefined ? both : Object.assign(both, { sets });
 }
 
 function secretsFor(values: readonly string[], shorts: readonly string[]): Secrets {

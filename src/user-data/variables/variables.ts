@@ -5,7 +5,7 @@ import { CallerError, UnavailableError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Db, Tx } from '#storage/store.ts';
 import type { VariableAuditAction } from '#storage/tables/variable-tables.ts';
-import { makeRedactor } from '#vault/redact.ts';
+import { makeRedactor, type Redactor } from '#vault/redact.ts';
 import { openValues, sealValue } from '#vault/sealed-values.ts';
 import type { Vault } from '#vault/vault.ts';
 import { checkVariableName, checkVariableSet, checkVariableValue } from './variable-rules.ts';
@@ -42,7 +42,7 @@ export interface VariableActor {
 export interface OpenVariables {
   values: Record<string, string>;
   /** Replaces secret values in everything that leaves a run. One for all deployments, because it grows with the values. */
-  redact: (text: string) => string;
+  redact: Redactor;
   /** Hash of the values. */
   digest: string;
 }

@@ -3,6 +3,7 @@ import type { ComponentShape } from '#components/component-shape.ts';
 import type { ConfiguredProps } from '#components/validate-props.ts';
 import { must } from '#lib/assert.ts';
 import { newId } from '#lib/ids.ts';
+import { Pauses } from '#lib/pauses.ts';
 import { type ComponentOwner, type ComponentResolver, registryOwner } from '#registry/resolve-component.ts';
 import type { DeploymentContext } from '#sources/deployment.ts';
 import { isLost, isSecretProp, openValues, sealedNames, sealValues } from '#sources/sealed-props.ts';
@@ -76,8 +77,11 @@ export class StepBuilder {
     const flat = flattenSteps(inputs);
     const components = await this.#components(flat, owner);
     const drafts: Draft[] = [];
-    for (const [index, one] of flat.entries())
+    const pauses = new Pauses();
+    for (const [index, one] of flat.entries()) {
       drafts.push(await this.#draft(one, must(components[index], 'the component of a step'), owner, former));
+      await pauses.pause();
+    }
     // An account of another owner may stay only in the use that its owner saw, and any step decides what
     // the others get.
     const isSame =
@@ -104,6 +108,7 @@ export class StepBuilder {
       );
       steps.push(configured.step);
       for (const account of configured.accounts) used.set(account.account_id, account);
+      await pauses.pause();
     }
     return { steps, accounts: [...used.values()] };
   }

@@ -1,7 +1,7 @@
-import { setImmediate } from 'node:timers/promises';
 import type { PropDefinition } from '#components/component-shape.ts';
 import type { ConfiguredProps } from '#components/validate-props.ts';
 import { CallerError } from '#lib/errors.ts';
+import { Pauses } from '#lib/pauses.ts';
 import { compileErrorAt, compileErrorOf, partsOfText, type Tries } from '#runner/sandbox/expression-parts.ts';
 import { isSecretProp } from '#sources/sealed-props.ts';
 import { quoted } from './at-parameter.ts';
@@ -25,6 +25,7 @@ interface PlacedText {
  * expression that is refused here would fail there too. They are never evaluated.
  */
 export class ExpressionChecker {
+  readonly #pauses = new Pauses();
   #charactersLeft = definitionCharactersMax;
 
   /** Throws `invalid_prop` naming `configured_props.<name>`. */
@@ -51,14 +52,15 @@ export class ExpressionChecker {
       if (this.#charactersLeft > 0)
         for (const part of parts)
           if (typeof part !== 'string' && part.run === undefined) throw invalidExpression(placed, part, code);
-      // Long texts take time. Other requests are served between two texts.
-      await setImmediate();
+      await this.#pauses.pause();
     }
   }
 }
 
 /** True when a text is one expression and nothing else. */
 export function isSingleExpression(text: string): boolean {
+  // Most are: then there is no other place where it may end, and nothing is to be compiled.
+  if (text.startsWith('{{') && text.indexOf('}}') === text.length - 2) return true;
   const tries: Tries = { left: endsMax, characters: definitionCharactersMax };
   const parts = partsOfText(text, tries);
   return (tries.characters ?? 0) <= 0 || (parts.length === 1 && typeof parts[0] !== 'string');

@@ -1,4 +1,5 @@
 import { namedSteps } from '#flow-control/named-steps.ts';
+import { Pauses } from '#lib/pauses.ts';
 import { invalidAt } from './at-parameter.ts';
 import { stepListsOf } from './block-input.ts';
 import type { StepInput } from './step-input.ts';
@@ -7,11 +8,11 @@ import type { StepInput } from './step-input.ts';
  * Refuses expressions that name a step of the workflow that cannot have run before: one in another branch, in a block that has
  * ended, or later. Definitions without blocks are not looked at: existing workflows may name a later step on purpose, and read undefined.
  */
-export function checkReferences(steps: readonly StepInput[]): void {
+export async function checkReferences(steps: readonly StepInput[]): Promise<void> {
   if (!steps.some(({ block }) => block !== undefined)) return;
   const names = new Set<string>();
   addNames(steps, names);
-  checkList(steps, 'steps', { names, seen: new Set() });
+  await checkList(steps, 'steps', { names, seen: new Set(), pauses: new Pauses() });
 }
 
 interface Scope {
@@ -19,6 +20,7 @@ interface Scope {
   names: ReadonlySet<string>;
   /** Those whose exports can be there. */
   seen: ReadonlySet<string>;
+  pauses: Pauses;
 }
 
 function addNames(steps: readonly StepInput[], names: Set<string>): void {
@@ -28,13 +30,16 @@ function addNames(steps: readonly StepInput[], names: Set<string>): void {
   }
 }
 
-function checkList(steps: readonly StepInput[], at: string, scope: Scope): void {
+async function checkList(steps: readonly StepInput[], at: string, scope: Scope): Promise<void> {
   const seen = new Set(scope.seen);
   for (const [index, step] of steps.entries()) {
     const place = `${at}[${index}]`;
-    checkTexts(ownFields(step), place, { ...scope, seen });
+    for (const placed of textsIn(ownFields(step), place)) {
+      checkText(placed, { ...scope, seen });
+      await scope.pauses.pause();
+    }
     for (const inner of stepListsOf(step, place))
-      checkList(inner.steps, inner.at, { ...scope, seen: new Set([...seen, step.namespace]) });
+      await checkList(inner.steps, inner.at, { ...scope, seen: new Set([...seen, step.namespace]) });
     seen.add(step.namespace);
   }
 }
@@ -46,14 +51,19 @@ export function ownFields(step: StepInput): object {
   return { ...own, branches: branches.map(({ steps: _inner, ...branch }) => branch) };
 }
 
-function checkTexts(value: unknown, at: string, scope: Scope): void {
-  if (typeof value === 'string') checkText(value, at, scope);
-  if (typeof value !== 'object' || value === null) return;
-  for (const [key, item] of Object.entries(value))
-    checkTexts(item, Array.isArray(value) ? `${at}[${key}]` : `${at}.${key}`, scope);
+interface PlacedText {
+  text: string;
+  at: string;
 }
 
-function checkText(text: string, at: string, { names, seen }: Scope): void {
+function* textsIn(value: unknown, at: string): Generator<PlacedText> {
+  if (typeof value === 'string') yield { text: value, at };
+  if (typeof value !== 'object' || value === null) return;
+  for (const [key, item] of Object.entries(value))
+    yield* textsIn(item, Array.isArray(value) ? `${at}[${key}]` : `${at}.${key}`);
+}
+
+function checkText({ text, at }: PlacedText, { names, seen }: Scope): void {
   for (const name of namedSteps(text))
     if (names.has(name) && !seen.has(name))
       throw invalidAt(

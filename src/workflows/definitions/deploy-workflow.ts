@@ -182,7 +182,7 @@ export class WorkflowDeployer {
     if (follows !== undefined && follows !== workflow.deployment_id) throw changedMeanwhile(id);
     const former = await this.#formerSteps(workflow);
     const before = await triggersOf(store.read, id);
-    checkSteps(input.steps ?? [], { fromTemplate: false });
+    await checkSteps(input.steps ?? [], { fromTemplate: false });
     checkTriggers(input.triggers ?? []);
     const built =
       input.steps === undefined
@@ -261,7 +261,7 @@ export class WorkflowDeployer {
   ): Promise<{ step: StepDefinition; accounts: DeploymentAccount[] }> {
     const workflow = await this.#mustFind(id);
     return atParameter({ parameter: 'step', names: { 'steps[0]': 'step' } }, async () => {
-      checkSteps([input], { fromTemplate: false });
+      await checkSteps([input], { fromTemplate: false });
       const former = await this.#formerSteps(workflow);
       const { steps, accounts } = await this.#steps.build([input], { ...owner, workflowId: id }, former);
       return { step: must(steps[0], 'a step that was built'), accounts };
@@ -333,7 +333,7 @@ export class WorkflowDeployer {
 
   async #withTemplate(creation: WorkflowCreation): Promise<DefinitionInput> {
     const { templateId, steps = [], triggers = [], settings } = creation;
-    checkSteps(steps, { fromTemplate: templateId !== undefined });
+    await checkSteps(steps, { fromTemplate: templateId !== undefined });
     checkTriggers(triggers);
     const given = { steps, triggers, ...(settings === undefined ? {} : { settings }) };
     if (templateId === undefined) return given;

@@ -2,6 +2,7 @@ import type { PropDefinition } from '#components/component-shape.ts';
 import { distinctPackages } from '#runner/loadable-packages.ts';
 import type { Bundle, BundlePackages } from '#runner/runner.ts';
 import type { OpenVariables } from '#user-data/variables/variables.ts';
+import type { Redactor } from '#vault/redact.ts';
 import type { BlockDefinition } from './block-definition.ts';
 import type { StepRetries, WorkflowSettings } from './workflow-definition.ts';
 
@@ -27,7 +28,7 @@ export interface LoadedDeployment {
   /** Names this state of code, props, credentials and variables: code is evaluated again for another one. */
   revision: string;
   /** Replaces known secret values (credentials, secret props, secret variables) in whatever leaves a run. */
-  redact: (text: string) => string;
+  redact: Redactor;
 }
 
 export function packagesOf(steps: readonly Pick<LoadedStep, 'bundle'>[]): BundlePackages[] {

@@ -104,7 +104,7 @@ export class TemplateMaker {
     owner: ComponentOwner,
     options: TemplateOptions,
   ): Promise<TemplateTable> {
-    checkSteps(input.steps ?? [], { fromTemplate: false });
+    await checkSteps(input.steps ?? [], { fromTemplate: false });
     checkTriggers(input.triggers ?? []);
     const portable = new Map<StepInput, StepInput>();
     for (const { at, input: step, block } of flattenSteps(input.steps ?? [])) {

@@ -5,6 +5,7 @@ import type { ConfiguredProps } from '#components/validate-props.ts';
 import { type Health, newHealth } from '#health/health.ts';
 import { healthOf } from '#health/health-store.ts';
 import { epochSeconds } from '#lib/clock.ts';
+import { Pauses } from '#lib/pauses.ts';
 import { type DeploymentContext, loadSourceDefinitions } from '#sources/deployment.ts';
 import { accountProps, viewProps } from '#sources/source-props.ts';
 import { findSources } from '#sources/source-store.ts';
@@ -103,25 +104,36 @@ export async function viewDeployments(db: Db, deployments: readonly DeploymentTa
   const definitions = deployments.map((row) => JSON.parse(row.definition) as WorkflowDefinition);
   const ids = new Set(definitions.flatMap(({ steps }) => steps.map((step) => step.componentId)));
   const components = await findComponents(db, [...ids]);
-  return deployments.map((row, index) => {
+  const pauses = new Pauses();
+  const viewSteps = async (definition: WorkflowDefinition | undefined, ownerId: string) => {
+    const views = [];
+    for (const step of definition?.steps ?? []) {
+      views.push({
+        ...viewStep(step, components.get(step.componentId), ownerId),
+        block: step.block === undefined ? null : viewBlock(step, step.block, definition?.steps ?? []),
+        timeout_seconds: step.block?.timeoutSeconds ?? step.timeoutSeconds ?? null,
+        retries: step.retries ?? null,
+      });
+      await pauses.pause();
+    }
+    return views;
+  };
+  const views = [];
+  for (const [index, row] of deployments.entries()) {
     const definition = definitions[index];
-    return {
+    views.push({
       id: row.id,
       workflow_id: row.workflow_id,
       number: row.number,
       template_id: row.template_id,
       user_id: row.user_id,
       owner_id: row.owner_id,
-      steps: (definition?.steps ?? []).map((step, _position, steps) => ({
-        ...viewStep(step, components.get(step.componentId), row.owner_id),
-        block: step.block === undefined ? null : viewBlock(step, step.block, steps),
-        timeout_seconds: step.block?.timeoutSeconds ?? step.timeoutSeconds ?? null,
-        retries: step.retries ?? null,
-      })),
+      steps: await viewSteps(definition, row.owner_id),
       settings: definition === undefined ? null : viewSettings(definition.settings),
       created_at: epochSeconds(row.created_at_ms),
-    };
-  });
+    });
+  }
+  return views;
 }
 
 function viewStep(step: StepDefinition, component: ComponentTable | undefined, ownerId: string) {

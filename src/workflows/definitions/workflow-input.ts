@@ -1,5 +1,6 @@
 import { isRecord } from '#components/validate-props.ts';
 import type { FlowControl } from '#flow-control/flow-control.ts';
+import { Pauses } from '#lib/pauses.ts';
 import type { TriggerKind } from '#storage/tables/workflow-tables.ts';
 import { invalidAt, quoted, refuseNul, refuseUnknownFields } from './at-parameter.ts';
 import { type BlockKind, isStructured } from './block-definition.ts';
@@ -54,9 +55,12 @@ const stepFields: readonly string[] = [
 ];
 
 /** Checks steps as far as that is possible without building them. `fromTemplate`: their code is the template's. */
-export function checkSteps(steps: readonly StepInput[], options: { fromTemplate: boolean }): void {
-  checkList(steps, { at: 'steps', depth: 0, seen: new Map(), fromTemplate: options.fromTemplate });
-  checkReferences(steps);
+export async function checkSteps(
+  steps: readonly StepInput[],
+  { fromTemplate }: { fromTemplate: boolean },
+): Promise<void> {
+  await checkList(steps, { at: 'steps', depth: 0, seen: new Map(), fromTemplate, pauses: new Pauses() });
+  await checkReferences(steps);
 }
 
 interface StepList {
@@ -66,11 +70,13 @@ interface StepList {
   /** The places of the steps so far, by their names. */
   seen: Map<string, string>;
   fromTemplate: boolean;
+  pauses: Pauses;
 }
 
-function checkList(steps: readonly StepInput[], list: StepList): void {
+async function checkList(steps: readonly StepInput[], list: StepList): Promise<void> {
   const { depth, seen, fromTemplate } = list;
   for (const [index, step] of steps.entries()) {
+    await list.pauses.pause();
     const at = `${list.at}[${index}]`;
     for (const field of ['runtime', 'lang'] as const) {
       const why = foreignRuntime((step as { runtime?: unknown; lang?: unknown })[field]);
@@ -99,7 +105,7 @@ function checkList(steps: readonly StepInput[], list: StepList): void {
     for (const inner of stepListsOf(step, at)) {
       if (inner.steps.length > 0 && depth === blockDepthMax)
         throw invalidAt(inner.at, `blocks may be ${blockDepthMax} deep in one another`);
-      checkList(inner.steps, { ...list, at: inner.at, depth: depth + 1 });
+      await checkList(inner.steps, { ...list, at: inner.at, depth: depth + 1 });
     }
   }
 }

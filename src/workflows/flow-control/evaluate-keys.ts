@@ -9,6 +9,7 @@ import type { Runner } from '#runner/runner.ts';
 import { wasTakenDown } from '#runner/runner-outcomes.ts';
 import type { Store } from '#storage/store.ts';
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
+import { redactLarge } from '#vault/redact-large.ts';
 import type { LoadedDeployment } from '#workflows/definitions/loaded-deployment.ts';
 import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
 import { LiveRun, type RunSurroundings } from '#workflows/runs/live-run.ts';
@@ -138,7 +139,7 @@ export class KeyEvaluator {
     const { $return_value: result } = JSON.parse(last.step.exports) as {
       $return_value?: { type: string; value: string | null };
     };
-    if (typeof result?.value === 'string') return deployment.redact(result.value);
+    if (typeof result?.value === 'string') return redactLarge(run.owner_id, deployment.redact, result.value);
     return { null: null, array: [], object: {} }[result?.type ?? ''];
   }
 

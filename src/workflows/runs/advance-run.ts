@@ -4,6 +4,7 @@ import { CallerError } from '#lib/errors.ts';
 import type { HttpReply, StepFlow } from '#runner/call-outcome.ts';
 import type { Store } from '#storage/store.ts';
 import type { RunStepTable } from '#storage/tables/workflow-tables.ts';
+import { redactLarge } from '#vault/redact-large.ts';
 import { isStructured, positionsIn } from '#workflows/definitions/block-definition.ts';
 import type { LoadedDeployment, LoadedStep } from '#workflows/definitions/loaded-deployment.ts';
 import type { LiveRun } from './live-run.ts';
@@ -190,7 +191,7 @@ export class RunEngine {
           : undefined;
       const runs = before?.runs ?? 1;
       if (runs <= flow.maxRetries) {
-        const run = { runs: runs + 1, context: JSON.parse(live.deployment.redact(flow.context)) as unknown };
+        const run = { runs: runs + 1, context: JSON.parse(flow.context) as unknown };
         const waits = { kind: 'rerun', ms: flow.ms, position, resumption: { run } } as const;
         return this.#waits.begin(live, strand, { ...row, state: 'waiting' }, result, waits);
       }
@@ -214,7 +215,7 @@ export class RunEngine {
     const endsHere = flow?.kind === 'exit';
     if (endsHere || isLast(live, strand, position)) {
       strand.finished(row);
-      const reason = endsHere ? { reason: exitReason(live, flow) } : {};
+      const reason = endsHere ? { reason: exitReason(flow) } : {};
       return stopped(await this.#records.end(live, { state: 'succeeded', ...reason, row, result, position }));
     }
     await this.#goOn(live, strand, { ...this.#records.effectsOf(live, step, result), step: row });
@@ -371,7 +372,8 @@ export class RunEngine {
     const last = await lastTryOf(this.#store.read, live.run.id, { position, iteration: strand.iteration });
     if (last === undefined)
       throw new Error(`run ${live.run.id} waits at step ${position}, which has no record`);
-    const data = live.deployment.redact(JSON.stringify(resumption.request));
+    const { redact } = live.deployment;
+    const data = await redactLarge(live.run.owner_id, redact, JSON.stringify(resumption.request));
     const exports =
       last.exports === '{}'
         ? `{"$resume_data":${data}}`
@@ -407,10 +409,10 @@ function withoutCalled({ called: _called, ...resumption }: RunResumption): RunRe
 }
 
 const unknownError: StepError = { code: 'Error', msg: '', stack: '' };
-function exitReason(live: LiveRun, flow: Extract<StepFlow, { kind: 'exit' }>): string {
+function exitReason(flow: Extract<StepFlow, { kind: 'exit' }>): string {
   if (flow.reason === null) return 'a step ended the workflow';
   // PostgreSQL has no NUL in text.
-  return live.deployment.redact(flow.reason).replaceAll('\0', '');
+  return flow.reason.replaceAll('\0', '');
 }
 
 /** Does the work of a strand, during which the run is not parked. */

@@ -1,4 +1,6 @@
 import type { HttpReply } from '#runner/call-outcome.ts';
+import type { Redactor } from '#vault/redact.ts';
+import { redactLarge } from '#vault/redact-large.ts';
 
 /** The answer of `$.respond`, as it is shown to users: its body as text. */
 export interface HttpAnswer {
@@ -8,11 +10,12 @@ export interface HttpAnswer {
 }
 
 /** Redacted; null: the code gave no answer. */
-export function httpAnswer(
+export async function httpAnswer(
   reply: HttpReply | undefined,
-  redact: (text: string) => string,
-): HttpAnswer | null {
+  { ownerId, redact }: { ownerId: string; redact: Redactor },
+): Promise<HttpAnswer | null> {
   if (reply === undefined) return null;
   const { status, headers, body } = reply;
-  return JSON.parse(redact(JSON.stringify({ status, headers, body: body.toString('utf8') }))) as HttpAnswer;
+  const json = JSON.stringify({ status, headers, body: body.toString('utf8') });
+  return JSON.parse(await redactLarge(ownerId, redact, json)) as HttpAnswer;
 }

@@ -17,6 +17,7 @@ import type { ComponentTable } from '#storage/tables/component-tables.ts';
 import type { SendKind } from '#storage/tables/workflow-tables.ts';
 import type { OpenVariables } from '#user-data/variables/variables.ts';
 import { bothRedactors, makeRedactor } from '#vault/redact.ts';
+import { redactLarge } from '#vault/redact-large.ts';
 import { requireRunnable, StepConfigurer, type StepSubject } from '#workflows/definitions/configure-step.ts';
 import type { WorkflowContext } from '#workflows/definitions/load-deployment.ts';
 import type { OpenedStep } from '#workflows/definitions/load-step.ts';
@@ -272,7 +273,7 @@ function deploymentOf(
   };
 }
 
-function resultOf(
+async function resultOf(
   component: ComponentTable,
   run: {
     result: StepResult;
@@ -280,10 +281,10 @@ function resultOf(
     deployment: LoadedDeployment;
     live: { segmentMs: number; response: HttpReply | undefined };
   },
-): ActionResult {
-  const { result, outcomes, live } = run;
-  const { redact } = run.deployment;
-  const redacted = <T>(value: T): T => JSON.parse(redact(JSON.stringify(value))) as T;
+): Promise<ActionResult> {
+  const { result, outcomes, live, deployment } = run;
+  const redacted = async <T>(value: T): Promise<T> =>
+    JSON.parse(await redactLarge(deployment.ownerId, deployment.redact, JSON.stringify(value))) as T;
   const { $return_value: ret = null, ...exports } = JSON.parse(result.exports) as Record<string, unknown>;
   const os = (JSON.parse(result.logs) as LogLine[]).map(
     ({ ts, level, message }): Observation => ({ k: 'log', ts, level, msg: message }),
@@ -300,12 +301,14 @@ function resultOf(
     ret: result.status === 'finished' ? ret : null,
     os,
     duration: Math.round(live.segmentMs),
-    exit: flow?.kind === 'exit' ? redacted({ reason: flow.reason }) : null,
-    response: httpAnswer(live.response, redact),
-    sends: outcomes.map((outcome, index) => {
-      const { kind } = must(result.sends[index], `send ${index}`);
-      return redacted({ kind, ...outcome });
-    }),
+    exit: flow?.kind === 'exit' ? { reason: flow.reason } : null,
+    response: await httpAnswer(live.response, deployment),
+    sends: await redacted(
+      outcomes.map((outcome, index) => ({
+        kind: must(result.sends[index], `send ${index}`).kind,
+        ...outcome,
+      })),
+    ),
   };
 }
 

@@ -7,10 +7,12 @@ import {
 import { attemptAfter, attemptIn } from './block-attempts.ts';
 import { BlockDeadline } from './block-deadline.ts';
 import { blockExports, type CaughtError, caughtErrorOf, returnValueOf } from './block-exports.ts';
+import { ItemPlaces } from './item-places.ts';
 import type { LiveRun } from './live-run.ts';
 import type { EndedStep, Stop } from './run.ts';
 import { ownRetryWaitMs } from './run-retries.ts';
 import { payloadError, runDataBytesMax, type StepError, type StepPlace } from './run-step.ts';
+import { together } from './run-together.ts';
 import type { Strand, StrandWait } from './strand.ts';
 
 /** How a step ended; `stopped`: the run has ended, or is parked; `expired`: the time of a block around it is over. */
@@ -75,12 +77,13 @@ export interface ExpiredBlock extends StepPlace {
 }
 
 /**
- * Walks through the steps of a run and their blocks. It holds no state of its own: what is recorded is passed over, so a run continues
+ * Walks through the steps of a run and their blocks. It holds nothing of a run: what is recorded is passed over, so a run continues
  * where it was, on any node. The results of a block follow from the records of the steps in it.
  */
 export class SequenceRunner {
   readonly #steps: StepTurns;
   readonly #now: () => number;
+  readonly #places = new ItemPlaces();
 
   constructor(steps: StepTurns, now: () => number) {
     this.#steps = steps;
@@ -245,7 +248,7 @@ export class SequenceRunner {
     const { strand, block, row } = at;
     const { branches: slugs } = JSON.parse(row.exports) as { branches: string[] };
     const taken = block.branches.filter(({ slug }) => slugs.includes(slug));
-    const ends = await together(live, taken.length, taken.length, (index) => {
+    const ends = await together(live, { count: taken.length, limit: taken.length }, (index) => {
       const branch = taken[index];
       return branch === undefined ? undefined : this.run(live, strand.child(), branch, isCaught);
     });
@@ -268,11 +271,11 @@ export class SequenceRunner {
     const { strand, step, block, row } = at;
     const { items } = JSON.parse(row.exports) as { items: unknown[] };
     const [body] = block.branches;
-    const atOnce = strand.itemsAtOnceOf(block);
-    const ends = await together(live, items.length, atOnce, (index) => {
+    const sequences = { count: items.length, limit: block.concurrency, places: this.#places };
+    const ends = await together(live, sequences, (index) => {
       if (body === undefined) return undefined;
       const exports = `{"item":${JSON.stringify(items[index])},"index":${index}}`;
-      const item = strand.child({ index, namespace: step.namespace, exports, atOnce });
+      const item = strand.child({ index, namespace: step.namespace, exports });
       return this.run(live, item, body, isCaught);
     });
     if (!Array.isArray(ends)) return ends;
@@ -345,49 +348,4 @@ function errorsOf(errors: readonly CaughtError[]): object {
 
 function hasLeft({ exports }: EndedStep): boolean {
   return (JSON.parse(exports) as { passed?: unknown }).passed === false;
-}
-
-/**
- * Runs sequences at the same time, at most `limit` of them. As soon as one has ended the run, is parked or throws, none begins, and
- * after an end or an error the steps of the others are stopped. Their ends, in the order of their indexes, or how the run stopped.
- */
-async function together(
-  live: LiveRun,
-  count: number,
-  limit: number,
-  run: (index: number) => Promise<SequenceEnd> | undefined,
-): Promise<SequenceEnd[] | Extract<SequenceEnd, { kind: 'stopped' | 'expired' }>> {
-  const ends: SequenceEnd[] = new Array(count);
-  const failures: unknown[] = [];
-  let next = 0;
-  let stop: Stop | undefined;
-  let expired: BlockDeadline | undefined;
-  const work = async () => {
-    while (next < count && stop === undefined && expired === undefined && failures.length === 0) {
-      const index = next;
-      next += 1;
-      try {
-        const end = (await run(index)) ?? { kind: 'left' };
-        ends[index] = end;
-        if (end.kind === 'expired') expired = outermost(expired, end.deadline);
-        if (end.kind !== 'stopped') continue;
-        stop = stop === 'ended' ? stop : end.stop;
-      } catch (error) {
-        failures.push(error);
-      }
-      if (stop === 'ended' || failures.length > 0) live.abort.abort();
-    }
-  };
-  await Promise.all(Array.from({ length: Math.min(limit, count) }, work));
-  if (stop === 'ended') return { kind: 'stopped', stop };
-  if (failures.length > 0) throw failures[0];
-  // What waited in the block is over with it.
-  if (expired !== undefined) return { kind: 'expired', deadline: expired };
-  return stop === undefined ? ends : { kind: 'stopped', stop };
-}
-
-/** The outermost of nested blocks whose time is over: it ends the others. */
-function outermost(known: BlockDeadline | undefined, other: BlockDeadline): BlockDeadline {
-  for (let at = known; at !== undefined; at = at.outer) if (at === other) return other;
-  return known ?? other;
 }

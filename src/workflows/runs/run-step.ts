@@ -1,14 +1,15 @@
 import { unreachable } from '#lib/assert.ts';
 import { UnavailableError } from '#lib/errors.ts';
-import { FairQueue } from '#lib/fair-queue.ts';
 import { bytesText, countText } from '#lib/units.ts';
 import type { CallOutcome, HttpReply, LogLine, StepFlow, StepSend } from '#runner/call-outcome.ts';
+import { textsOfOutcome } from '#runner/outcome-texts.ts';
 import type { HostCall, HostCallAnswer, Runner, StepCall } from '#runner/runner.ts';
 import { wasTakenDown } from '#runner/runner-outcomes.ts';
 import { readComponentDb } from '#sources/source-store.ts';
 import type { Db } from '#storage/store.ts';
 import type { LinkAction, RunTable } from '#storage/tables/workflow-tables.ts';
 import { currentSpan, inSpan } from '#telemetry/span.ts';
+import { redactorOfTexts } from '#vault/redact-large.ts';
 import type { LoadedStep } from '#workflows/definitions/loaded-deployment.ts';
 import type { LiveRun } from './live-run.ts';
 import type { CallPlace, StepCaller } from './run-host-calls.ts';
@@ -24,12 +25,6 @@ const sharedTriesMax = 3;
 /** Seconds that a step may take where the workflow does not say (decisions, Workflows). */
 const secondsOfHttpAndEmail = 30;
 const secondsOfOthers = 60;
-/**
- * Results with more characters are searched for secrets one at a time. Five megabytes that look like the beginnings of thousands of secrets take
- * 200 ms of the loop that serves everyone.
- */
-const largeResultCharacters = 256 * 1024;
-const slowResultMs = 20;
 
 /** The failure of a step, as `$errors` and run records contain it; redacted. */
 export interface StepError {
@@ -89,9 +84,6 @@ export class StepRunner {
   readonly #options: StepRunnerOptions;
   readonly #slots = new StepSlots();
 
-  /** An owner whose results take long leaves two thirds of the time to others. */
-  readonly #turns = new FairQueue(1, { rest: () => 2, restAfterMs: slowResultMs });
-
   constructor(options: StepRunnerOptions) {
     this.#options = options;
   }
@@ -129,8 +121,9 @@ export class StepRunner {
     if (outcome.step?.usedScratch === true) live.usedScratch = true;
     if (outcome.response !== undefined) live.response ??= outcome.response;
     const times = { startedAtMs, endedAtMs: clock.now() };
-    const read = () => resultOf(live, { strand, step }, outcome, times);
-    const result = isLarge(outcome) ? await this.#turns.run(live.run.owner_id, async () => read()) : read();
+    const { redact } = live.deployment;
+    const hide = await redactorOfTexts(live.run.owner_id, redact, textsOfOutcome(outcome));
+    const result = resultOf(live, { strand, step }, { outcome, times, hide });
     if (isCutOff) return { ...result, isFinal: true, isCutOff, error: cutOffError };
     return waitsFor === undefined || result.status === 'failed' ? result : { ...result, waitsFor };
   }
@@ -250,19 +243,16 @@ function stepSeconds({ deployment, run }: LiveRun, step: LoadedStep): number {
   return step.timeoutSeconds ?? deployment.settings.timeoutSeconds ?? byTrigger;
 }
 
-function isLarge({ step, logs }: CallOutcome): boolean {
-  let characters = step?.exports.length ?? 0;
-  for (const { message } of logs) characters += message.length;
-  return characters > largeResultCharacters;
-}
-
 function resultOf(
   live: LiveRun,
   { strand, step }: Pick<StepPlace, 'strand' | 'step'>,
-  outcome: CallOutcome,
-  times: { startedAtMs: number; endedAtMs: number },
+  called: {
+    outcome: CallOutcome;
+    times: { startedAtMs: number; endedAtMs: number };
+    hide: (text: string) => string;
+  },
 ): StepResult {
-  const { redact } = live.deployment;
+  const { outcome, times, hide: redact } = called;
   const what = live.isAction ? 'the action' : `step ${step.namespace}`;
   const effects = outcome.step;
   const exports = redact(effects?.exports ?? '{}');
@@ -272,7 +262,7 @@ function resultOf(
   const common = {
     input: effects?.input === undefined ? null : redact(effects.input),
     logs,
-    flow: effects?.flow,
+    flow: flowOf(effects?.flow, redact),
     sends: (effects?.sends ?? []).map((send) => ({ ...send, payload: redact(send.payload) })),
     dbSets: outcome.dbSets,
     ...times,
@@ -292,6 +282,12 @@ function resultOf(
   const redacted = { code: redact(error.code), msg: redact(error.msg), stack: redact(error.stack) };
   const isFinal = outcome.status === 'timed_out' || outcome.status === 'out_of_memory';
   return { ...common, status: 'failed', isFinal, exports, error: redacted };
+}
+
+function flowOf(flow: StepFlow | undefined, redact: (text: string) => string): StepFlow | undefined {
+  if (flow?.kind === 'rerun') return { ...flow, context: redact(flow.context) };
+  if (flow?.kind === 'exit' && flow.reason !== null) return { ...flow, reason: redact(flow.reason) };
+  return flow;
 }
 
 /** `bytes`: what there is with `what`, `max`: how much there may be. */

@@ -12,12 +12,6 @@ export interface StrandWait {
 }
 
 /**
- * Items of maps within maps at the same time, all together. With a hundred times a hundred, sixty runs without any code of theirs filled the queue
- * of writes that all owners share.
- */
-const itemsAtOnceMax = 1_000;
-
-/**
  * Steps of a run that run one after the other: those of the run itself, of a branch of a parallel block, or for one
  * item of a map. It knows which exports its next step sees.
  */
@@ -26,8 +20,6 @@ export class Strand {
   readonly parent: Strand | undefined;
   /** Indexes of the items of the maps around it, as `3` or `3-17`; '' outside of maps. */
   readonly iteration: string;
-  /** How many items the maps around it run at the same time, all together. */
-  readonly itemsAtOnce: number;
   /** Numbers of the attempts of the blocks with retries around its next step, as `2` or `2-1`; '' outside of such blocks. */
   attempt: string;
   /** What it waited for before its next step; null: it did not wait. */
@@ -47,27 +39,17 @@ export class Strand {
     bytes: number;
     iteration?: string;
     parent?: Strand;
-    itemsAtOnce?: number;
   }) {
     this.#above = options.above;
     this.#bytes = options.bytes;
     this.iteration = options.iteration ?? '';
     this.parent = options.parent;
-    this.itemsAtOnce = options.itemsAtOnce ?? 1;
     this.attempt = options.parent?.attempt ?? '';
     this.deadline = options.parent?.deadline;
   }
 
-  /** How many items a map runs at the same time that begins here. */
-  itemsAtOnceOf({ concurrency }: { concurrency: number }): number {
-    return Math.max(1, Math.min(concurrency, Math.floor(itemsAtOnceMax / this.itemsAtOnce)));
-  }
-
-  /**
-   * A strand that begins here and sees what this one does. `item`: what a map exports while it runs for one item, and how many items it runs at
-   * the same time.
-   */
-  child(item?: { index: number; namespace: string; exports: string; atOnce: number }): Strand {
+  /** A strand that begins here and sees what this one does. `item`: what a map exports while it runs for one item. */
+  child(item?: { index: number; namespace: string; exports: string }): Strand {
     const parts = [this.#text()];
     if (item !== undefined) parts.push(`"${item.namespace}":${item.exports}`);
     const before = this.iteration === '' ? '' : `${this.iteration}-`;
@@ -76,7 +58,6 @@ export class Strand {
       bytes: this.#bytes + (item?.exports.length ?? 0),
       iteration: item === undefined ? this.iteration : `${before}${item.index}`,
       parent: this,
-      itemsAtOnce: this.itemsAtOnce * (item?.atOnce ?? 1),
     });
   }
 

@@ -1,6 +1,7 @@
 import { CallerError } from '#lib/errors.ts';
 import type { HostCall, HostCallAnswer } from '#runner/runner.ts';
 import type { Db } from '#storage/store.ts';
+import { redactLarge } from '#vault/redact-large.ts';
 import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
 import type { WorkflowCalls } from './call-workflow.ts';
 import type { LiveRun } from './live-run.ts';
@@ -35,7 +36,10 @@ export function triggerHostCalls(options: {
       emitterId: run.workflow_id === '' ? null : run.workflow_id,
       sourceType: 'WORKFLOW',
       // The event is stored with the other run.
-      event: ask.body.length === 0 ? 'null' : deployment.redact(payloadText(ask.body)),
+      event:
+        ask.body.length === 0
+          ? 'null'
+          : await redactLarge(run.owner_id, deployment.redact, payloadText(ask.body)),
       hops: run.hops + 1,
       traceId: run.trace_id,
     };

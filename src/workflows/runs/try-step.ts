@@ -154,7 +154,7 @@ export class StepTrier {
         { strand: live.main, step: live.stepAt(position), position },
         { signal: new AbortController().signal, onRespond: () => undefined },
       );
-      return { ...result, response: httpAnswer(live.response, deployment.redact) };
+      return { ...result, response: await httpAnswer(live.response, deployment) };
     } finally {
       // What it left there would count against the steps of runs.
       if (live.usedScratch) runner.releaseScratch(deployment.id, live.run.id);
