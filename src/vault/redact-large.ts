@@ -2,8 +2,8 @@ import { Worker } from 'node:worker_threads';
 import { Deferred } from '#lib/deferred.ts';
 import { FairQueue } from '#lib/fair-queue.ts';
 import { programPath } from '#lib/installation.ts';
-import type { Redactor } from './redact.ts';
-import type { RedactionTask, SecretSet } from './redact-thread.ts';
+import type { Redactor, SecretSet } from './redact.ts';
+import type { RedactionTask } from './redact-thread.ts';
 
 /** Texts of an outcome with more characters together are searched in the thread. A smaller one takes up to 5 ms, a hostile one of 5 MB up to 800 ms. */
 const smallCharacters = 32 * 1024;

@@ -1,13 +1,6 @@
 import { setPriority } from 'node:os';
 import { parentPort } from 'node:worker_threads';
-import { makeRedactor } from './redact.ts';
-
-/** The values that a redactor replaces. */
-export interface SecretSet {
-  secrets: readonly string[];
-  /** Those that were marked as secret one by one. */
-  marked: readonly string[];
-}
+import { makeRedactor, type SecretSet } from './redact.ts';
 
 /** What redact-large.ts asks: the texts, searched for the first set, and then for each further one. */
 export interface RedactionTask {

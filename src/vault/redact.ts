@@ -1,10 +1,16 @@
-import type { SecretSet } from './redact-thread.ts';
 import { SecretMatcher } from './secret-matcher.ts';
+
+/** The values that a redactor replaces. */
+export interface SecretSet {
+  secrets: readonly string[];
+  /** Those that were marked as secret one by one. */
+  marked: readonly string[];
+}
 
 /** Replaces secrets in a text. */
 export interface Redactor {
   (text: string): string;
-  /** Whose values it replaces, one after the other; absent: not known. Large texts are searched elsewhere for them (redact-large.ts). */
+  /** The values that it replaces, one set after the other; absent: not known. Large texts are searched for them in a thread (redact-large.ts). */
   readonly sets?: readonly SecretSet[];
 }
 

@@ -12,7 +12,7 @@ import type { LiveRun } from './live-run.ts';
 import type { EndedStep, Stop } from './run.ts';
 import { ownRetryWaitMs } from './run-retries.ts';
 import { payloadError, runDataBytesMax, type StepError, type StepPlace } from './run-step.ts';
-import { together } from './run-together.ts';
+import { type SequenceEnd, together } from './run-together.ts';
 import type { Strand, StrandWait } from './strand.ts';
 
 /** How a step ended; `stopped`: the run has ended, or is parked; `expired`: the time of a block around it is over. */
@@ -20,18 +20,6 @@ export type StepEnd =
   | { kind: 'done'; row: EndedStep }
   | { kind: 'stopped'; stop: Stop }
   | { kind: 'expired'; deadline: BlockDeadline };
-
-/** How the steps of a sequence ended. */
-export type SequenceEnd =
-  /** `last`: JSON text of the exports of its last step. */
-  | { kind: 'done'; last: string }
-  /** A filter left the block. */
-  | { kind: 'left' }
-  /** A step failed for good, and a block around it says what follows. */
-  | { kind: 'failed'; error: CaughtError }
-  /** The time of a block around it is over. */
-  | { kind: 'expired'; deadline: BlockDeadline }
-  | { kind: 'stopped'; stop: Stop };
 
 export interface StepTurns {
   /**

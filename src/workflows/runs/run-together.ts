@@ -1,9 +1,21 @@
 import { Deferred } from '#lib/deferred.ts';
 import type { BlockDeadline } from './block-deadline.ts';
+import type { CaughtError } from './block-exports.ts';
 import type { ItemPlaces } from './item-places.ts';
 import type { LiveRun } from './live-run.ts';
 import type { Stop } from './run.ts';
-import type { SequenceEnd } from './run-blocks.ts';
+
+/** How the steps of a sequence ended. */
+export type SequenceEnd =
+  /** `last`: JSON text of the exports of its last step. */
+  | { kind: 'done'; last: string }
+  /** A filter left the block. */
+  | { kind: 'left' }
+  /** A step failed for good, and a block around it says what follows. */
+  | { kind: 'failed'; error: CaughtError }
+  /** The time of a block around it is over. */
+  | { kind: 'expired'; deadline: BlockDeadline }
+  | { kind: 'stopped'; stop: Stop };
 
 interface Sequences {
   count: number;
