@@ -99,7 +99,7 @@ function assembleEngines(
   });
   const workflowRuns = new RunService({
     ...{ store, bus, router, clock, logger, node, runner, deployments, pool, outcomes },
-    ...{ hostCalls, keptAnswers },
+    ...{ hostCalls, keptAnswers, activeOwners: platform.activeOwners },
     mayRun: (ownerId) => quotas.mayRun(ownerId),
     allowance: quotas,
     inboundUrl: () => `${publicUrl()}/in`,

@@ -1,12 +1,14 @@
 import type { EventBus } from '#events/event-bus.ts';
 import { arrivalLanes } from '#jobs/held-job-store.ts';
 import { arrivalOf } from '#jobs/held-jobs.ts';
+import type { ActiveOwners } from '#lib/active-owners.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import { Wakeable } from '#lib/wakeable.ts';
 import type { Store } from '#storage/store.ts';
 import { type FlowPassOptions, passQueue } from './flow-pass.ts';
 import { dueQueues, nextQueueDueMs, queuedSubjects } from './flow-queue-store.ts';
+import { PassRests } from './pass-rests.ts';
 
 /** Arrivals that no process reported (its node died, or has no worker role) are found after this. */
 const pollMs = 1_000;
@@ -14,6 +16,8 @@ const pollMs = 1_000;
 const scanMs = 250;
 const lanesMax = 500;
 const queuesMax = 500;
+/** Least time between two looks while an owner rests. */
+const restingMs = 20;
 /** Passes of one workflow or source before the others get their turn. */
 const passesInTurn = 4;
 
@@ -31,6 +35,7 @@ export class FlowKeeper {
   readonly #onCancelled: (runId: string) => void;
   readonly #onRecorded: (subjectId: string) => void;
   readonly #wakeable: Wakeable;
+  readonly #rests: PassRests;
   #poked = new Set<string>();
   /** Workflows and sources with a queue, as of the last scan. */
   #known = new Set<string>();
@@ -44,6 +49,8 @@ export class FlowKeeper {
       logger: Logger;
       bus: EventBus;
       evaluator: EvaluatesKeys;
+      /** Absent: an owner is alone. */
+      owners?: Pick<ActiveOwners, 'areSeveral'> | undefined;
       /** Runs may be claimed. */
       onStarted: () => void;
       /** A run under way was ended. */
@@ -57,6 +64,10 @@ export class FlowKeeper {
     this.#onStarted = options.onStarted;
     this.#onCancelled = options.onCancelled;
     this.#onRecorded = options.onRecorded;
+    this.#rests = new PassRests({
+      areSeveral: () => options.owners?.areSeveral === true,
+      onRested: (subjectId) => this.poke(subjectId),
+    });
     this.#wakeable = new Wakeable({
       look: () => this.#look(),
       pollMs,
@@ -106,7 +117,8 @@ export class FlowKeeper {
     const nowMs = this.#options.clock.now();
     if (this.#poked.size > 0) return 0;
     const dueMs = await nextQueueDueMs(this.#options.store.read);
-    return dueMs === undefined ? pollMs : Math.max(1, dueMs - nowMs);
+    // What is due and rests is looked at when the rest is over.
+    return dueMs === undefined ? pollMs : Math.max(this.#rests.areAny ? restingMs : 1, dueMs - nowMs);
   }
 
   /** What is due, and what no process of this node has reported. */
@@ -124,11 +136,13 @@ export class FlowKeeper {
     const queued = await queuedSubjects(read);
     // What was poked while the store was read may not have a queue yet.
     this.#known = new Set([...queued, ...ids, ...this.#poked]);
+    this.#rests.keep(this.#known);
   }
 
   async #turnOf(subjectId: string): Promise<void> {
     try {
-      for (let pass = 0; pass < passesInTurn; pass += 1) if (!(await this.#pass(subjectId))) return;
+      for (let pass = 0; pass < passesInTurn; pass += 1)
+        if (this.#rests.defer(subjectId) || !(await this.#pass(subjectId))) return;
       this.poke(subjectId);
     } catch (error) {
       // It is looked at again with the next poll: what waits is in the store.
@@ -140,7 +154,9 @@ export class FlowKeeper {
   }
 
   async #pass(subjectId: string): Promise<boolean> {
-    const { isMore, started, recorded, cancelled, stored } = await passQueue(this.#options, subjectId);
+    const passed = await passQueue(this.#options, subjectId);
+    const { isMore, started, recorded, cancelled, stored, ownerId, ms } = passed;
+    if (ownerId !== undefined) this.#rests.passed(subjectId, { ownerId, ms });
     if (stored.length > 0) this.#options.bus.publish(stored);
     for (const runId of cancelled) this.#onCancelled(runId);
     if (recorded || cancelled.length > 0) this.#onRecorded(subjectId);

@@ -28,9 +28,13 @@ export interface FlowPassOptions {
  */
 export async function passQueue(options: FlowPassOptions, subjectId: string): Promise<PassResult> {
   return options.store.transaction(async (tx) => {
+    const begunMs = performance.now();
     const { store, clock, targetOf } = options;
     const target = targetOf(subjectId);
-    const result: PassResult = { isMore: false, started: 0, recorded: false, cancelled: [], stored: [] };
+    const result: PassResult = {
+      ...{ isMore: false, started: 0, recorded: false, cancelled: [], stored: [] },
+      ...{ ownerId: undefined, ms: 0 },
+    };
     const subject = await target.find(tx, subjectId);
     if (subject === undefined) {
       await deleteFlowOf(tx, subjectId);
@@ -58,6 +62,8 @@ export async function passQueue(options: FlowPassOptions, subjectId: string): Pr
     await recordEnds(pass);
     const closedUntilMs = await startWaitingRuns(pass);
     await planNext(pass, closedUntilMs);
+    result.ownerId = subject.ownerId;
+    result.ms = performance.now() - begunMs;
     return result;
   });
 }

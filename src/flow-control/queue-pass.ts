@@ -17,6 +17,10 @@ export interface PassResult {
   /** Runs under way that were ended. */
   cancelled: string[];
   stored: StoredEvent[];
+  /** Undefined: the workflow or source is gone. */
+  ownerId: string | undefined;
+  /** How long it has held the store, ms. */
+  ms: number;
 }
 
 /** One pass over the queue of a workflow or source, in one transaction that has the row of the queue locked. */

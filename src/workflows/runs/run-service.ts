@@ -4,6 +4,7 @@ import { FlowKeeper } from '#flow-control/flow-keeper.ts';
 import type { FlowTarget } from '#flow-control/flow-target.ts';
 import type { OutcomeRecorder } from '#health/outcome-store.ts';
 import type { WorkerPool } from '#jobs/worker-pool.ts';
+import type { ActiveOwners } from '#lib/active-owners.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { UserCodeError } from '#runner/call-outcome.ts';
@@ -67,6 +68,8 @@ export class RunService {
     platformVersion: string;
     hostCalls: { data_store: OwnerHostCalls; file: OwnerHostCalls };
     mayRun: (ownerId: string) => boolean;
+    /** Absent: an owner is alone. */
+    activeOwners?: Pick<ActiveOwners, 'areSeveral'>;
     settingsOf: SettingsOf;
     keptAnswers: AnswerKeeper;
     /** Flow control of sources, whose queues the same keeper looks after. */
@@ -127,6 +130,7 @@ export class RunService {
       ...{ store, clock, logger, bus: options.bus },
       targetOf: (subjectId) => (subjectId.startsWith('dc_') ? options.sourceFlow : runFlow),
       evaluator: keys,
+      owners: options.activeOwners,
       onStarted: () => pool.poke(),
       onCancelled: (runId) => {
         this.runs.abandon(runId);
