@@ -24,10 +24,8 @@ export function assembleDelivery(platform: Platform, parts: RunningParts) {
     ...{ store, node, clock, logger, vault, bus, version, pool, workflows, outcomes, tracer, quotas },
     guarded: receivers,
     sends: has('worker'),
-    webhookPacing: {
-      owners: platform.activeOwners,
-      onDelayed: (ownerId) => platform.shares.delayed(ownerId, 'transfers'),
-    },
+    owners: platform.activeOwners,
+    onWebhookDelayed: (ownerId) => platform.shares.delayed(ownerId, 'transfers'),
     watchMs: (settings.nodeLeaseSeconds * 1000) / 3,
     onHeld: queueChanges.tell,
   });

@@ -3,6 +3,7 @@ import type { EventBus } from '#events/event-bus.ts';
 import type { OutcomeRecorder } from '#health/outcome-store.ts';
 import type { JobHandler } from '#jobs/job-registry.ts';
 import type { WorkerPool } from '#jobs/worker-pool.ts';
+import type { ActiveOwners } from '#lib/active-owners.ts';
 import type { Clock } from '#lib/clock.ts';
 import { FairQueue } from '#lib/fair-queue.ts';
 import type { Logger } from '#lib/logger.ts';
@@ -82,12 +83,15 @@ export class DeliveryService {
     answerTimeoutMs?: number;
     /** For tests of events with many subscribers. */
     fanOut?: FanOutBounds;
-    /** As in `DeliveryDispatcher`. */
-    webhookPacing?: WebhookPacing;
+    /** Absent: nothing is held back for the sake of others. */
+    owners?: ActiveOwners;
+    /** Called for each wait of a webhook for others. */
+    onWebhookDelayed?: WebhookPacing['onDelayed'];
     /** For tests of receivers that fill what this node has room for. */
     lanes?: LaneBounds;
   }) {
-    const { store, node, clock, logger, vault, guarded, bus, version, pool, random, quotas } = options;
+    const { store, node, clock, logger, vault, guarded, bus, version, pool, random, quotas, owners } =
+      options;
     this.#onJobs = () => pool.poke();
     this.targets = new WebhookTargets({ store, vault });
     this.pruner = new DeliveryPruner({ store, clock, logger });
@@ -119,7 +123,7 @@ export class DeliveryService {
         return quotas === undefined ? deliver : withinQuota({ quotas, clock }, deliver);
       },
       tracer: options.tracer ?? noTracer,
-      webhookPacing: options.webhookPacing,
+      webhookPacing: owners && { owners, onDelayed: options.onWebhookDelayed ?? (() => {}) },
       ...(random === undefined ? {} : { random }),
       ...(options.watchMs === undefined ? {} : { watchMs: options.watchMs }),
       ...(options.lanes === undefined ? {} : { lanes: options.lanes }),
@@ -128,7 +132,6 @@ export class DeliveryService {
     });
     const room = this.dispatcher;
     const waiting = new WaitingDeliveries({ store });
-    const owners = options.webhookPacing?.owners;
     // One at a time: what many commits wait behind has to be short, and a hundred of them would wait for a hundred.
     // While others have something to do, two thirds of the time are theirs.
     const turns = new FairQueue(1, { rest: () => (owners?.areSeveral === true ? 2 : 0) });

@@ -3,7 +3,7 @@ import type { AttemptRecord } from '#delivery/delivery.ts';
 import { DeliveryService } from '#delivery/delivery-service.ts';
 import type { RunPreparer } from '#delivery/dispatch/deliver-to-workflow.ts';
 import type { LaneBounds } from '#delivery/dispatch/delivery-lanes.ts';
-import type { WebhookPacing } from '#delivery/dispatch/paced-webhooks.ts';
+
 import type { FanOutBounds } from '#delivery/subscriptions/find-subscribers.ts';
 import { insertSubscription } from '#delivery/subscriptions/subscription-store.ts';
 import { newSigningSecret } from '#delivery/webhooks/sign-request.ts';
@@ -19,6 +19,7 @@ import { OutcomeRecorder } from '#health/outcome-store.ts';
 import type { JobHandler } from '#jobs/job-registry.ts';
 import { JobRegistry } from '#jobs/job-registry.ts';
 import { WorkerPool } from '#jobs/worker-pool.ts';
+import type { ActiveOwners } from '#lib/active-owners.ts';
 import { newId } from '#lib/ids.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
@@ -37,7 +38,7 @@ export interface DeliveryFixtureOptions {
   answerTimeoutMs?: number;
   /** How many deliveries a transaction makes; default: as the service does it. */
   fanOut?: FanOutBounds;
-  webhookPacing?: WebhookPacing;
+  owners?: ActiveOwners;
   /** What is in memory and under way at most; default: as in the service. */
   lanes?: LaneBounds;
   node?: string;
@@ -78,7 +79,7 @@ export class DeliveryFixture implements AsyncDisposable {
     this.clock = options.clock ?? new TestClock();
     this.vault = options.vault ?? new Vault(randomBytes(32));
     this.node = options.node ?? newId('node');
-    const { lookup, extraCa, answerTimeoutMs = 600_000, fanOut, lanes, webhookPacing } = options;
+    const { lookup, extraCa, answerTimeoutMs = 600_000, fanOut, lanes, owners } = options;
     const policy = new AddressPolicy({ allow: options.allow ?? ['127.0.0.0/8'], deny: () => [] });
     this.#guarded = createGuardedDispatcher({
       policy,
@@ -121,7 +122,7 @@ export class DeliveryFixture implements AsyncDisposable {
       random: () => 0,
       answerTimeoutMs,
       ...(fanOut === undefined ? {} : { fanOut }),
-      ...(webhookPacing === undefined ? {} : { webhookPacing }),
+      ...(owners === undefined ? {} : { owners }),
       ...(lanes === undefined ? {} : { lanes }),
     });
     this.service.deliverToWorkflows(options.runs ?? noRuns);

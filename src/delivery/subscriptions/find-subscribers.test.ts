@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 import { insertDeliveries } from '#delivery/delivery-store.ts';
 import { insertPayloads } from '#delivery/dispatch/payload-store.ts';
 import { WaitingDeliveries } from '#delivery/dispatch/waiting-deliveries.ts';
@@ -216,7 +217,7 @@ forEachStore((fixture) => {
     const owners = { areSeveral: true, note: () => {} };
     await using delivery = new DeliveryFixture(fixture.store, {
       fanOut,
-      webhookPacing: { owners: owners as unknown as ActiveOwners, onDelayed: () => {} },
+      owners: owners as unknown as ActiveOwners,
     });
     await delivery.emitter();
     const listeners = ['dc_listener_1', 'dc_listener_2', 'dc_listener_3'];
@@ -229,6 +230,38 @@ forEachStore((fixture) => {
     owners.areSeveral = false;
     await delivery.emit(texts);
     assert.equal((await delivery.deliveries()).length, 2 * listeners.length * texts.length);
+  });
+
+  test('while several owners are active, the jobs that make deliveries leave two thirds of the time to others', async () => {
+    const { store } = fixture;
+    const pageMs = 50;
+    const fanOut = { ...fanOutBounds, deliveriesPerEventMax: 4, deliveriesPerCommitMax: 4, pageRows: 2 };
+    const owners = { areSeveral: true, note: () => {} } as unknown as ActiveOwners;
+    await using delivery = new DeliveryFixture(store, { fanOut, owners });
+    await delivery.emitter();
+    const listeners = Array.from({ length: 10 }, (_, n) => `dc_listener${n}`);
+    await subscribeMany(store, listeners, () => 'dc_1');
+    const { ask } = store;
+    const rests: number[] = [];
+    let endedMs: number | undefined;
+    store.ask = async (tx, statements) => {
+      const isPage = 'subscribers' in (statements as object);
+      if (isPage && endedMs !== undefined) rests.push(performance.now() - endedMs);
+      const answers = await ask(tx, statements);
+      if (!isPage) return answers;
+      await delay(pageMs);
+      endedMs = performance.now();
+      return answers;
+    };
+    try {
+      await delivery.emit(['1']);
+      await delivery.start();
+      await waitFor(async () => (await delivery.deliveries()).length === listeners.length);
+    } finally {
+      store.ask = ask;
+    }
+    assert.ok(rests.length >= 2, `${rests.length} rests`);
+    for (const rest of rests.slice(1)) assert.ok(rest >= 1.9 * pageMs, `a rest of ${rest} ms`);
   });
 
   test('the job of an event with very many subscribers continues after the last page that was stored', async () => {
