@@ -5,6 +5,7 @@ import { OutcomeRecorder } from '#health/outcome-store.ts';
 import type { JobHandler } from '#jobs/job-registry.ts';
 import { JobRegistry } from '#jobs/job-registry.ts';
 import { WorkerPool } from '#jobs/worker-pool.ts';
+import type { ActiveOwners } from '#lib/active-owners.ts';
 import { silentLogger } from '#lib/logger.ts';
 import { ShareRecords } from '#metering/share-records.ts';
 import type { CallOutcome, StepEffects } from '#runner/call-outcome.ts';
@@ -85,6 +86,7 @@ export class RunFixture implements AsyncDisposable {
       onReplaced?: (jobId: string) => void;
       keptAnswers?: AnswerKeeper;
       flowControl?: AppliedFlowControl;
+      activeOwners?: Pick<ActiveOwners, 'areSeveral'>;
       deployments?: { get(id: string): Promise<LoadedDeployment> };
     },
   ) {
@@ -164,6 +166,7 @@ export class RunFixture implements AsyncDisposable {
       runsKept: options.runsKept ?? 1000,
       sourceFlow: new SourceFlowTarget({ store, clock }),
       onReplaced: options.onReplaced ?? (() => {}),
+      ...(options.activeOwners === undefined ? {} : { activeOwners: options.activeOwners }),
     });
     const nothing: JobHandler = { run: async () => {}, quarantined: async () => {} };
     jobs.register({

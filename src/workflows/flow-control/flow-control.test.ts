@@ -65,6 +65,26 @@ forEachStore((stores) => {
       .where('subject_id', '=', 'p_1')
       .executeTakeFirst();
 
+  test('while several owners are active, passes over the queues of one rest, and all of its runs begin in the end', async () => {
+    let asked = 0;
+    const activeOwners = {
+      get areSeveral() {
+        asked += 1;
+        return true;
+      },
+    };
+    await using fixture = await RunFixture.start(stores.store, {
+      steps: { a: finished() },
+      flowControl: { concurrency: { limit: 5, key: byCustomer } },
+      activeOwners,
+    });
+    const runs = 400;
+    await Promise.all(Array.from({ length: runs }, (_, n) => fixture.start({ n, customer: n % 7 })));
+    await until('succeeded', runs);
+    // Once for each pass that took long enough for a rest, while none was under way.
+    assert.ok(asked > 0);
+  });
+
   test('concurrency by key lets so many runs of each key be under way, and all of them begin in the end', async () => {
     const gate = new Gate();
     await using fixture = await startWith({ concurrency: { limit: 2, key: byCustomer } }, gate.step);
