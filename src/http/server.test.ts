@@ -65,7 +65,7 @@ for (const dialect of ['sqlite', 'postgres'] as const)
       assert.deepEqual(await answerTo(`GET /healthz HTTP/1.1\r\nhost: a\r\nx-large: ${large}\r\n\r\n`), {
         status: 431,
         code: 'headers_too_large',
-        error: 'the header fields are too large',
+        error: 'the request line and the header fields are larger than 16 KB together',
       });
     });
 

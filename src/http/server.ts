@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { IncomingMessage } from 'node:http';
+import { type IncomingMessage, maxHeaderSize } from 'node:http';
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -17,6 +17,7 @@ import { BodyTurns } from '#lib/body-turns.ts';
 import { CallerError } from '#lib/errors.ts';
 import { isDeeperThan } from '#lib/json-depth.ts';
 import type { Logger } from '#lib/logger.ts';
+import { bytesText } from '#lib/units.ts';
 import { writeJson } from '#lib/write-json.ts';
 import { metricDefinitions } from '#telemetry/metric-definitions.ts';
 import { noTracer, type Tracer } from '#telemetry/tracer.ts';
@@ -402,6 +403,8 @@ function routeOf(request: FastifyRequest): string {
   return request.routeOptions.url ?? 'unknown';
 }
 
+const headersTooLarge = `the request line and the header fields are larger than ${bytesText(maxHeaderSize)} together`;
+
 /** What Node could not parse has no request; the answer is written by hand, in the same form as all the others. */
 function answerUnreadable(this: unknown, error: Error & { code?: string }, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
@@ -410,7 +413,7 @@ function answerUnreadable(this: unknown, error: Error & { code?: string }, socke
   }
   const [status, code, text] =
     error.code === 'HPE_HEADER_OVERFLOW'
-      ? ['431 Request Header Fields Too Large', 'headers_too_large', 'the header fields are too large']
+      ? ['431 Request Header Fields Too Large', 'headers_too_large', headersTooLarge]
       : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
         ? ['408 Request Timeout', 'request_timeout', 'the request did not arrive in time']
         : ['400 Bad Request', 'invalid_request', 'the request is not well-formed HTTP'];
