@@ -56,10 +56,14 @@ const frontRows = 512;
  * source follow each other and one full lane never holds up the others.
  */
 export async function claimJobs(store: Store, options: ClaimOptions): Promise<LeasedJob[]> {
+  // Where no other node claims, they are chosen before the transaction, which all writes of the embedded store wait for. Choosing from a long backlog
+  // takes 10 ms. What is no longer queued then is not leased.
+  const before = store.isShared ? undefined : await chooseJobs(store, store.read, options);
+  if (before?.length === 0) return [];
   return options.lanes.taking(async (tx, take) => {
     // Two nodes that claim at once would each see the other's lanes free, and take one lane together: they take turns.
     await store.takeTurn(tx, 'claimJobs');
-    const chosen = await chooseJobs(store, tx, options);
+    const chosen = before ?? (await chooseJobs(store, tx, options));
     const wanted = new Set(chosen.flatMap(({ lane }) => (lane === null ? [] : [lane])));
     const taken = await take([...wanted]);
     const ids = chosen.filter(({ lane }) => lane === null || taken.has(lane)).map(({ id }) => id);
@@ -70,10 +74,10 @@ export async function claimJobs(store: Store, options: ClaimOptions): Promise<Le
   });
 }
 
-async function chooseJobs(store: Store, tx: Tx, options: ClaimOptions): Promise<DueJob[]> {
-  const candidates = new Candidates(store, tx, options);
+async function chooseJobs(store: Store, db: Db, options: ClaimOptions): Promise<DueJob[]> {
+  const candidates = new Candidates(store, db, options);
   // While the places are full, the front belongs to those who filled them.
-  const front = options.places.areFree ? await dueJobs(tx, options).limit(frontRows).execute() : [];
+  const front = options.places.areFree ? await dueJobs(db, options).limit(frontRows).execute() : [];
   await candidates.add(front);
   const { places, turns, limit } = options;
   if (places.areFree) {
@@ -84,34 +88,34 @@ async function chooseJobs(store: Store, tx: Tx, options: ClaimOptions): Promise<
       return inFront;
     }
   }
-  const { jobs, areAll } = await dueOfOwners(tx, options, front);
+  const { jobs, areAll } = await dueOfOwners(db, options, front);
   turns.looksSpared = jobs.length === 0 ? looksSparedMax : 0;
   await candidates.add(jobs);
   const chosen = candidates.pick();
   // Also when the lanes in front had some room: a long lane of quick jobs has some at every claim.
   if (chosen.length === limit || areAll) return chosen;
-  await candidates.add(await dueBehindFullLanes(store, tx, options, chosen));
+  await candidates.add(await dueBehindFullLanes(store, db, options, chosen));
   return candidates.pick();
 }
 
 /** The due jobs that a claim chooses from. */
 class Candidates {
   readonly #store: Store;
-  readonly #tx: Tx;
+  readonly #db: Db;
   readonly #options: ClaimOptions;
   readonly #jobs = new Map<string, DueJob>();
   readonly #lanes = new Set<string>();
   readonly #elsewhere = new Set<string>();
 
-  constructor(store: Store, tx: Tx, options: ClaimOptions) {
+  constructor(store: Store, db: Db, options: ClaimOptions) {
     this.#store = store;
-    this.#tx = tx;
+    this.#db = db;
     this.#options = options;
   }
 
   async add(jobs: readonly DueJob[]): Promise<void> {
     const lanes = new Set(jobs.flatMap(({ lane }) => (lane === null || this.#lanes.has(lane) ? [] : [lane])));
-    for (const lane of await lanesElsewhere(this.#store, this.#tx, this.#options, lanes))
+    for (const lane of await lanesElsewhere(this.#store, this.#db, this.#options, lanes))
       this.#elsewhere.add(lane);
     for (const lane of lanes) this.#lanes.add(lane);
     for (const job of jobs) this.#jobs.set(job.id, job);
@@ -181,14 +185,15 @@ async function lease(
     }))
     .where('id', 'in', [...ids])
     .where('state', '=', queued)
+    .where('run_at_ms', '<=', nowMs)
     .returning(leasedColumns)
     .execute();
   return rows.map(leasedJob);
 }
 
 /** Queued jobs that are due, oldest first: those that are no suspects ('<'), or the suspects ('>='). */
-function dueJobs(tx: Tx, options: ClaimOptions, losses: '<' | '>=' = '<') {
-  return tx
+function dueJobs(db: Db, options: ClaimOptions, losses: '<' | '>=' = '<') {
+  return db
     .selectFrom('jobs')
     .select(['id', 'lane', 'owner_id', 'attempts', 'run_at_ms', 'created_at_ms'])
     .where('state', '=', queued)
@@ -203,7 +208,7 @@ function dueJobs(tx: Tx, options: ClaimOptions, losses: '<' | '>=' = '<') {
 /** Returns those of `lanes` that another node has, or is being handed. */
 async function lanesElsewhere(
   store: Store,
-  tx: Tx,
+  db: Db,
   { node, lanes: leases }: ClaimOptions,
   all: ReadonlySet<string>,
 ): Promise<Set<string>> {
@@ -212,7 +217,7 @@ async function lanesElsewhere(
   const lanes = [...all].filter((lane) => !isSharedLane(lane));
   const elsewhere = new Set<string>();
   for (let at = 0; at < lanes.length; at += rowsPerStatement)
-    for (const lane of await lanesOfOthers(tx, node, lanes.slice(at, at + rowsPerStatement)))
+    for (const lane of await lanesOfOthers(db, node, lanes.slice(at, at + rowsPerStatement)))
       elsewhere.add(lane);
   for (const lane of lanes) if (!leases.mayTake(lane)) elsewhere.add(lane);
   return elsewhere;
@@ -232,7 +237,7 @@ const fewOwners = 4;
  * jobs. `areAll`: they are all that is due of owners that have room.
  */
 async function dueOfOwners(
-  tx: Tx,
+  db: Db,
   options: ClaimOptions,
   front: readonly DueJob[],
 ): Promise<{ jobs: DueJob[]; areAll: boolean }> {
@@ -242,7 +247,7 @@ async function dueOfOwners(
   const oldest = new Map<string, string>();
   let areAll = true;
   for (let isLast = false; !isLast && oldest.size === 0; ) {
-    const looked = await ownersInTurn(tx, options);
+    const looked = await ownersInTurn(db, options);
     isLast = looked.length < ownersPerLook;
     turns.after = isLast ? '' : (looked.at(-1)?.owner ?? '');
     if (!isLast) areAll = false;
@@ -263,14 +268,14 @@ async function dueOfOwners(
   }
   if (oldest.size > fewOwners)
     return {
-      jobs: await dueJobs(tx, options)
+      jobs: await dueJobs(db, options)
         .where('id', 'in', [...oldest.values()])
         .execute(),
       areAll: false,
     };
   const perOwner = Math.ceil(limit / oldest.size);
   const [first, ...others] = [...oldest.keys()].map((owner) =>
-    tx.selectFrom(dueJobs(tx, options).where('owner_id', '=', owner).limit(perOwner).as('due')).selectAll(),
+    db.selectFrom(dueJobs(db, options).where('owner_id', '=', owner).limit(perOwner).as('due')).selectAll(),
   );
   if (first === undefined) return { jobs: [], areAll };
   const jobs = await others.reduce((all, next) => all.unionAll(next), first).execute();
@@ -280,7 +285,7 @@ async function dueOfOwners(
 
 /** The next owners with queued jobs, in the order of their ids, and the oldest due job of each. */
 async function ownersInTurn(
-  tx: Tx,
+  db: Db,
   { turns, nowMs, kinds }: ClaimOptions,
 ): Promise<{ owner: string; id: string | null }[]> {
   const { rows } = await sql<{ owner: string; id: string | null }>`
@@ -294,7 +299,7 @@ async function ownersInTurn(
       where jobs.state = 'queued' and jobs.owner_id = owners.owner_id and jobs.run_at_ms <= ${nowMs}
         and jobs.losses < ${suspectLosses} and jobs.kind in (${sql.join(kinds)})
       order by jobs.run_at_ms, jobs.created_at_ms, jobs.id limit 1) as id
-    from owners where owner_id is not null`.execute(tx);
+    from owners where owner_id is not null`.execute(db);
   return rows;
 }
 
@@ -305,7 +310,7 @@ async function ownersInTurn(
  */
 async function dueBehindFullLanes(
   store: Store,
-  tx: Tx,
+  db: Db,
   options: ClaimOptions,
   chosen: readonly DueJob[],
 ): Promise<DueJob[]> {
@@ -324,14 +329,14 @@ async function dueBehindFullLanes(
       where jobs.state = 'queued' and jobs.lane = lanes.lane and jobs.run_at_ms <= ${nowMs}
         and jobs.losses < ${suspectLosses} and jobs.kind in (${sql.join(options.kinds)})
       order by jobs.run_at_ms, jobs.created_at_ms, jobs.id limit 1)
-    where lanes.lane is not null`.execute(tx);
+    where lanes.lane is not null`.execute(db);
   const waiting = rows.filter(
     ({ lane, owner_id: owner }) => places.roomOf(owner) > 0 && taken(lane) < places.laneMaxOf(owner),
   );
-  const elsewhere = await lanesElsewhere(store, tx, options, new Set(waiting.map(({ lane }) => lane)));
+  const elsewhere = await lanesElsewhere(store, db, options, new Set(waiting.map(({ lane }) => lane)));
   const free = waiting.filter(({ lane }) => !elsewhere.has(lane)).slice(0, rowsPerStatement);
-  const inNoLane = await dueJobs(tx, options).where('lane', 'is', null).limit(limit).execute();
-  return [...inNoLane, ...(await dueOfLanes(tx, options, free))];
+  const inNoLane = await dueJobs(db, options).where('lane', 'is', null).limit(limit).execute();
+  return [...inNoLane, ...(await dueOfLanes(db, options, free))];
 }
 
 /** A lane with due jobs, and the oldest of them. */
@@ -348,9 +353,9 @@ const fewLanes = 16;
  * The oldest due jobs of these lanes: one of each where there are many, the next claim takes the next. A statement over all lanes sorts
  * all their jobs: with nine lanes of 5,000 each it took 8 to 12 ms of every claim.
  */
-async function dueOfLanes(tx: Tx, options: ClaimOptions, lanes: readonly WaitingLane[]): Promise<DueJob[]> {
+async function dueOfLanes(db: Db, options: ClaimOptions, lanes: readonly WaitingLane[]): Promise<DueJob[]> {
   if (lanes.length > fewLanes)
-    return dueJobs(tx, options)
+    return dueJobs(db, options)
       .where(
         'id',
         'in',
@@ -359,7 +364,7 @@ async function dueOfLanes(tx: Tx, options: ClaimOptions, lanes: readonly Waiting
       .execute();
   const perLane = Math.ceil(options.limit / lanes.length);
   const [first, ...others] = lanes.map(({ lane }) =>
-    tx.selectFrom(dueJobs(tx, options).where('lane', '=', lane).limit(perLane).as('due')).selectAll(),
+    db.selectFrom(dueJobs(db, options).where('lane', '=', lane).limit(perLane).as('due')).selectAll(),
   );
   return first === undefined ? [] : others.reduce((all, next) => all.unionAll(next), first).execute();
 }

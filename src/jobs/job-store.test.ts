@@ -193,6 +193,39 @@ describe('the job queue', () => {
       assert.equal((await insert(...rows)).length, 6_000);
     });
 
+    test('a job that is put off, or ended, while a claim chooses is not leased', async () => {
+      const { store } = fixture;
+      const { takeTurn } = store;
+      await insert(row('ended'), row('put-off'), row('due'));
+      store.takeTurn = async (tx, name) => {
+        await takeTurn(tx, name);
+        await tx.deleteFrom('jobs').where('id', '=', 'ended').execute();
+        await tx
+          .updateTable('jobs')
+          .set({ run_at_ms: start + 1 })
+          .where('id', '=', 'put-off')
+          .execute();
+      };
+      try {
+        assert.deepEqual(await claimedIds(), ['due']);
+      } finally {
+        store.takeTurn = takeTurn;
+      }
+      assert.deepEqual(await claimedIds('n1', { nowMs: start + 1 }), ['put-off']);
+    });
+
+    test('while no other node claims, a claim of nothing waits for no transaction', async () => {
+      const { store } = fixture;
+      if (store.isShared) return;
+      const { transaction } = store;
+      store.transaction = () => Promise.reject(new Error('a transaction'));
+      try {
+        assert.deepEqual(await claimedIds(), []);
+      } finally {
+        store.transaction = transaction;
+      }
+    });
+
     test('a lane that is full here is passed over, and does not hold up the others', async () => {
       await insert(
         ...Array.from({ length: 5 }, (_, index) => row(`full${index}`, { lane: 'full', nowMs: start - 10 })),

@@ -29,12 +29,13 @@ test('the search finds a secret in every way of writing it', () => {
   assert.ok(writingsOf(secret).every((text) => text.length > 20));
 });
 
-/** Statements that try to get `secret` out, whatever they are part of. */
-const leaks = (secret: string) => `
+/** Statements that try to get `secret` out, whatever they are part of. `isLarge`: with so much beside it that a thread searches for it. */
+const leaks = (secret: string, isLarge: string) => `
   console.log('log', ${secret});
   console.error({ nested: [${secret}] });
   const forms = [${secret}, JSON.stringify({ s: ${secret} }), encodeURIComponent(${secret}),
-    Buffer.from('user:' + ${secret}).toString('base64'), Buffer.from(${secret}).toString('base64url')];`;
+    Buffer.from('user:' + ${secret}).toString('base64'), Buffer.from(${secret}).toString('base64url')];
+  if (${isLarge}) forms.push('x'.repeat(40_000) + ' ' + ${secret});`;
 
 const sourceCode = `export default {
   props: { password: { type: 'string', secret: true }, http: '$.interface.http', acme: { type: 'app', app: 'acme' } },
@@ -44,7 +45,7 @@ const sourceCode = `export default {
   },
   async run(event) {
     for (const secret of [this.password, this.acme.$auth.api_key]) {
-      ${leaks('secret')}
+      ${leaks('secret', '!event.body?.fails')}
       this.$emit({ forms }, { id: secret, summary: 'with ' + secret });
       this.$emit({ forms }, { name: 'channel-' + secret, id: secret + 'b' });
     }
@@ -62,7 +63,7 @@ const stepCode = `export default defineComponent({
     const { to, fails } = steps.trigger.event.body;
     let all = [];
     for (const secret of [this.password, this.acme.$auth.api_key, process.env.SECRET]) {
-      ${leaks('secret')}
+      ${leaks('secret', "fails === ''")}
       all.push(...forms);
       $.send.emit({ forms });
       $.send.http({ method: 'POST', url: to + '?q=' + encodeURIComponent(secret), headers: { 'x-leak': forms[3] }, data: { forms } });
