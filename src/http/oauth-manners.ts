@@ -3,6 +3,9 @@ import { CallerError } from '#lib/errors.ts';
 import { errorAnswer } from './error-response.ts';
 import type { App } from './route-support.ts';
 
+/** The forms of these routes have a few fields. Hundreds that are not known, as often as it was answered, kept the service from all else without a key. */
+const fieldsMax = 50;
+
 /** Lets the routes of this scope take forms in addition to JSON. A field that appears twice is refused (RFC 6749, 3.2). */
 export function readForms(app: App): void {
   app.addContentTypeParser(
@@ -10,6 +13,15 @@ export function readForms(app: App): void {
     { parseAs: 'string' },
     (_request, body, done) => {
       const fields = new Map<string, string>();
+      if (hasMoreFieldsThan(body as string, fieldsMax)) {
+        done(
+          new CallerError(
+            'invalid_request',
+            `the form has more than ${fieldsMax} fields, expected at most as many`,
+          ),
+        );
+        return;
+      }
       for (const [name, value] of new URLSearchParams(body as string)) {
         if (fields.has(name)) {
           const error = new CallerError('invalid_request', `${name}: stands in the form twice`, {
@@ -23,6 +35,15 @@ export function readForms(app: App): void {
       done(null, Object.fromEntries(fields));
     },
   );
+}
+
+function hasMoreFieldsThan(form: string, max: number): boolean {
+  let fields = 1;
+  for (let at = form.indexOf('&'); at !== -1; at = form.indexOf('&', at + 1)) {
+    fields += 1;
+    if (fields > max) return true;
+  }
+  return false;
 }
 
 /** Codes of RFC 6749, 5.2; every other mistake in a request is `invalid_request` there. */

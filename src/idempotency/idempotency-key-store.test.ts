@@ -95,7 +95,7 @@ describe('idempotency keys', () => {
 
     test('the first answer counts, and only that of the job that has the key', async () => {
       await take(key('k'));
-      const answerOf = async () => (await findKey(fixture.store.read, 'k', 0))?.answer;
+      const answerOf = async () => (await findKey(fixture.store.read, 'k', 0))?.mark;
       const set = (jobId: string, answer: string) =>
         fixture.store.transaction((tx) => setAnswer(tx, { id: 'k', jobId }, { answer, bytes: 0 }));
       await set('another job', 'ended');

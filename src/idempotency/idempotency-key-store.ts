@@ -121,13 +121,32 @@ export async function takeKeys(
 }
 
 /** The key of a request that was taken after `afterMs`. */
-export async function findKey(db: Db, id: string, afterMs: number): Promise<IdempotencyKeyTable | undefined> {
+export async function findKey(
+  db: Db,
+  id: string,
+  afterMs: number,
+): Promise<(Omit<IdempotencyKeyTable, 'answer'> & { mark: string | null }) | undefined> {
   return db
     .selectFrom('idempotency_keys')
-    .selectAll()
+    .select(['id', 'owner_id', 'subject_id', 'job_id', 'request_digest', 'answer_bytes', 'created_at_ms'])
+    .select(['node', 'rights'])
+    .select((select) =>
+      select.case().when('answer_bytes', '=', 0).then(select.ref('answer')).else(null).end().as('mark'),
+    )
     .where('id', '=', id)
     .where('created_at_ms', '>', afterMs)
     .executeTakeFirst();
+}
+
+/** The sealed reply of a key that has one. */
+export async function sealedReply(db: Db, id: string): Promise<string | undefined> {
+  const row = await db
+    .selectFrom('idempotency_keys')
+    .select('answer')
+    .where('id', '=', id)
+    .where('answer_bytes', '>', 0)
+    .executeTakeFirst();
+  return row?.answer ?? undefined;
 }
 
 /** Keeps how a request was answered; the first answer counts. */

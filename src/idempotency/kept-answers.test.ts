@@ -53,6 +53,9 @@ describe('the answers of requests with a key', () => {
       await answers.record(key, { kind: 'responded', reply });
       await answers.record(key, { kind: 'ended', waits: false });
       assert.deepEqual((await answers.find('k'))?.answer, { kind: 'responded', reply });
+      const together = await Promise.all(Array.from({ length: 20 }, () => answers.find('k')));
+      // Those that wait at the same time share what was opened.
+      assert.ok(new Set(together.map((found) => found?.answer)).size < together.length);
       assert.match((await stored())[0]?.answer ?? '', /^v1\./);
       const pruner = new IdempotencyKeyPruner({ store: fixture.store, clock, logger: silentLogger });
       clock.step(keptMs - 1);

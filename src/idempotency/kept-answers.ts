@@ -1,11 +1,12 @@
 import type { Clock } from '#lib/clock.ts';
 import { toError } from '#lib/errors.ts';
+import { FairQueue } from '#lib/fair-queue.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { HttpReply } from '#runner/call-outcome.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import { openValue, sealValue } from '#vault/sealed-values.ts';
 import type { Vault } from '#vault/vault.ts';
-import { findKey, isGone, keptMs, replyUsage, setAnswer } from './idempotency-key-store.ts';
+import { findKey, isGone, keptMs, replyUsage, sealedReply, setAnswer } from './idempotency-key-store.ts';
 import { decodeMark, type EndpointAnswer, encodeMark, type KeptAnswer } from './kept-answer.ts';
 
 /** The largest reply that is kept, body and headers together. */
@@ -17,6 +18,13 @@ const usageTtlMs = 60_000;
 /** Repeated requests that wait for an answer, in this process and of one owner. Others are refused, to be retried. */
 const waitingMax = 1_024;
 const waitingPerOwnerMax = 256;
+/** Replies that are opened at the same time, each of another owner. */
+const openedAtOnce = 2;
+/**
+ * To open a reply of a megabyte takes 10 ms. An owner whose callers ask for one again and again leaves two thirds of the time to others.
+ */
+const restTimes = 2;
+const restAfterMs = 3;
 /** The safety net for a lost notification. A run that is gone for two such times without an answer has lost it. */
 const pollMs = 1_000;
 /** Begins a notice on the channel of replies that a request was answered; the id of its key follows. */
@@ -54,6 +62,9 @@ export class KeptAnswers {
   /** What to call when the request of a key is answered, or the service stops. */
   readonly #waiting = new Map<string, Set<() => void>>();
   readonly #waitingOf = new Map<string, number>();
+  /** Replies that are opened, by the id of the key. */
+  readonly #opened = new Map<string, Promise<KeptAnswer | undefined>>();
+  readonly #turns = new FairQueue(openedAtOnce, { rest: () => restTimes, restAfterMs });
   #waits = 0;
   #stopped = false;
 
@@ -90,9 +101,10 @@ export class KeptAnswers {
   async find(id: string): Promise<FoundKey | undefined> {
     const row = await findKey(this.#store.read, id, this.#clock.now() - keptMs);
     if (row === undefined) return undefined;
-    const { owner_id: ownerId, job_id: jobId, request_digest: requestDigest, answer, node, rights } = row;
+    const { owner_id: ownerId, job_id: jobId, request_digest: requestDigest, mark, node, rights } = row;
     const found = { id, ownerId, jobId, requestDigest, node, rights };
-    return { ...found, answer: answer === null ? undefined : await this.#decode(found, answer) };
+    if (row.answer_bytes > 0) return { ...found, answer: await this.#replyOf(found) };
+    return { ...found, answer: mark === null ? undefined : decodeMark(mark) };
   }
 
   /**
@@ -231,12 +243,21 @@ export class KeptAnswers {
     return { answer, bytes: bytesOf(kept.reply) };
   }
 
-  async #decode({ id, ownerId }: TakenKey, text: string): Promise<KeptAnswer> {
-    const mark = decodeMark(text);
-    if (mark !== undefined) return mark;
-    const value = await openValue(this.#store.read, this.#vault, { ownerId, id, sealed: text });
-    const { body, ...head } = value as Omit<HttpReply, 'body'> & { body: string };
-    return { kind: 'responded', reply: { ...head, body: Buffer.from(body, 'base64') } };
+  /** Hundreds may wait for one reply, which is opened once for all of them. Undefined: it is no longer kept. */
+  #replyOf({ id, ownerId }: Pick<TakenKey, 'id' | 'ownerId'>): Promise<KeptAnswer | undefined> {
+    const underWay = this.#opened.get(id);
+    if (underWay !== undefined) return underWay;
+    const opened = this.#turns
+      .run(ownerId, async (): Promise<KeptAnswer | undefined> => {
+        const sealed = await sealedReply(this.#store.read, id);
+        if (sealed === undefined) return undefined;
+        const value = await openValue(this.#store.read, this.#vault, { ownerId, id, sealed });
+        const { body, ...head } = value as Omit<HttpReply, 'body'> & { body: string };
+        return { kind: 'responded', reply: { ...head, body: Buffer.from(body, 'base64') } };
+      })
+      .finally(() => this.#opened.delete(id));
+    this.#opened.set(id, opened);
+    return opened;
   }
 }
 

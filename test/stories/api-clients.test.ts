@@ -135,6 +135,14 @@ forEachSharedService((fixture) => {
     assert.equal(text.status, 415);
   });
 
+  test('a form with more than 50 fields is refused', async () => {
+    const { service } = fixture;
+    const fields = Object.fromEntries(Array.from({ length: 51 }, (_, n) => [`a${n}`, 'b']));
+    const { status, body } = await post(service, 'token', new URLSearchParams(fields));
+    assert.deepEqual([status, body.error], [400, 'invalid_request']);
+    assert.equal(body.error_description, 'the form has more than 50 fields, expected at most as many');
+  });
+
   test('a token is revoked by its client, and whatever else is sent there gets 200 and {}', async () => {
     const { service } = fixture;
     const [client, other] = [await createClient(service), await createClient(service)];

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { OAuth1Settings } from '#accounts/apps/app-definition.ts';
+import { parseAnswer } from '#egress/answer-json.ts';
 import type { GuardedDispatcher } from '#egress/guarded-dispatcher.ts';
 import { type GuardedResponse, guardedFetch } from '#egress/guarded-fetch.ts';
 import { assert } from '#lib/assert.ts';
@@ -108,7 +109,7 @@ export class OAuth1Flow {
     const url = providerUrl(uid.url, urlFields(context));
     const { body } = await this.#send(context, { method: 'GET', url, ...tokens, more: [], refusal: 'grant' });
     try {
-      return uidAt(JSON.parse(body.toString('utf8')), uid.path);
+      return uidAt(parseAnswer(body), uid.path);
     } catch {
       throw new GrantError(
         'moment',

@@ -1,4 +1,5 @@
 import type { OAuth2Settings } from '#accounts/apps/app-definition.ts';
+import { parseAnswer } from '#egress/answer-json.ts';
 import type { GuardedResponse } from '#egress/guarded-fetch.ts';
 import { parentAt, valueAt } from './value-at.ts';
 
@@ -93,13 +94,13 @@ function firstText(...values: unknown[]): string | undefined {
 }
 
 function readObject(answer: GuardedResponse): Record<string, unknown> | undefined {
-  const text = answer.body.toString('utf8');
   try {
-    const value: unknown = JSON.parse(text);
+    const value = parseAnswer(answer.body);
     return typeof value === 'object' && value !== null && !Array.isArray(value)
       ? (value as Record<string, unknown>)
       : undefined;
   } catch {
+    const text = answer.body.toString('utf8');
     // Forms: GitHub's when it is not asked for JSON, and older providers'.
     const isForm = /^(access_token|error)=|&(access_token|error)=/.test(text) && !/[<\s]/.test(text.trim());
     return isForm ? Object.fromEntries(new URLSearchParams(text.trim())) : undefined;

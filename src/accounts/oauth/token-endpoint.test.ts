@@ -116,12 +116,12 @@ describe('a token endpoint', () => {
     tokens.exchangeCode({ app: app(oauth), client, fields: {} }, { ...codeRequest, ...request });
 
   test('cannot fill an account with what it answers, however large or deep', async () => {
-    const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
-    const long = 'x'.repeat(500_000);
+    const many = `[${'1,'.repeat(40_000)}1]`;
+    const long = 'x'.repeat(200_000);
     const answers = {
       access_token: `{"access_token":"${long}"}`,
       refresh_token: `{"access_token":"at","refresh_token":"${long}"}`,
-      site: `{"access_token":"at","site":${deep}}`,
+      site: `{"access_token":"at","site":${many}}`,
       name: `{"access_token":"at","name":"${long}"}`,
     };
     for (const [name, body] of Object.entries(answers)) {
@@ -132,6 +132,12 @@ describe('a token endpoint', () => {
         assert.equal(error.message, `Odd answered with ${name} that is far too large`);
         return true;
       });
+    }
+    for (const costly of [`${'['.repeat(50_000)}${']'.repeat(50_000)}`, `[${'1,'.repeat(60_000)}1]`]) {
+      provider.answer = { body: `{"access_token":"at","site":${costly}}` };
+      const { reach, message } = await refused(refresh({ response_fields: { site: 'site' } }));
+      assert.equal(reach, 'moment');
+      assert.match(message, /nothing that can be understood/);
     }
     provider.answer = { body: '{"access_token":"at","site":{"hosts":["a"]},"__proto__":{"polluted":true}}' };
     const { fields } = await refresh({ response_fields: { site: 'site', polluted: 'polluted' } });
@@ -295,8 +301,8 @@ describe('a token endpoint', () => {
     assert.equal((await refused(exchange())).providerCode, '[redacted]');
   });
 
-  test('that sends more than a megabyte, or cannot be reached, is away for the moment', async () => {
-    provider.answer = { body: `{"access_token":"${'x'.repeat(1024 * 1024)}"}` };
+  test('that sends more than 256 KB, or cannot be reached, is away for the moment', async () => {
+    provider.answer = { body: `{"access_token":"${'x'.repeat(256 * 1024)}"}` };
     assert.match((await refused(refresh())).message, /ERR_BODY_TOO_LARGE/);
     const { reach, message } = await refused(refresh({ token_url: 'http://127.0.0.1:1/token' }));
     assert.deepEqual([reach, message], ['moment', 'Odd cannot be reached at 127.0.0.1:1: ECONNREFUSED']);

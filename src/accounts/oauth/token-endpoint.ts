@@ -1,6 +1,7 @@
 import * as oauth from 'oauth4webapi';
 import type { OAuth2Settings } from '#accounts/apps/app-definition.ts';
 import { fieldsOf } from '#accounts/apps/fill-template.ts';
+import { parseAnswer } from '#egress/answer-json.ts';
 import type { GuardedDispatcher } from '#egress/guarded-dispatcher.ts';
 import { type GuardedResponse, guardedFetch } from '#egress/guarded-fetch.ts';
 import { basicCredentials } from '#lib/basic-credentials.ts';
@@ -13,7 +14,7 @@ import { readTokenAnswer } from './token-answer.ts';
 import { refusalError } from './token-refusal.ts';
 import { uidAt, valueAt } from './value-at.ts';
 
-const answerBytesMax = 1024 * 1024;
+const answerBytesMax = 256 * 1024;
 const timeoutMs = 20_000;
 /** Timeout of the request that asks whose a refreshed token is. With `timeoutMs` it is shorter than the lease of a refresh. */
 const uidTimeoutMs = 5_000;
@@ -335,7 +336,7 @@ async function uidOf(
     );
   }
   try {
-    return uidAt(JSON.parse(answer.body.toString('utf8')), uid.path);
+    return uidAt(parseAnswer(answer.body), uid.path);
   } catch {
     throw new GrantError(
       'moment',

@@ -2,6 +2,7 @@ import type { AppTest } from '#accounts/apps/app-definition.ts';
 import { splitUrlTemplate } from '#accounts/apps/url-template.ts';
 import { parseForm, type SignedRequest } from '#accounts/oauth/oauth1-signature.ts';
 import { valueAt } from '#accounts/oauth/value-at.ts';
+import { parseAnswer } from '#egress/answer-json.ts';
 import { type GuardedResponse, guardedFetch } from '#egress/guarded-fetch.ts';
 import {
   codeOf,
@@ -13,7 +14,7 @@ import {
 
 type HttpTest = Extract<AppTest, { kind: 'http' }>;
 
-const bodyBytesMax = 1024 * 1024;
+const bodyBytesMax = 256 * 1024;
 const redirectsMax = 3;
 /** Statuses that speak of the moment, not of the credentials, beside 5xx. */
 const momentStatuses = new Set([408, 425, 429]);
@@ -138,12 +139,13 @@ function judgeBody(
   message: string,
   { body, truncated }: GuardedResponse,
 ): TestOutcome {
+  if (truncated)
+    return { outcome: 'unreachable', message: `${message} with more than ${bodyBytesMax / 1024} KB` };
   let json: unknown;
   try {
-    json = JSON.parse(body.toString('utf8'));
+    json = parseAnswer(body);
   } catch {
-    const what = truncated ? `more than ${bodyBytesMax / 1024} KB` : 'no JSON';
-    return { outcome: 'unreachable', message: `${message} with ${what}` };
+    return { outcome: 'unreachable', message: `${message} with no JSON that could be read` };
   }
   if (JSON.stringify(valueAt(json, path)) === JSON.stringify(equals)) return { outcome: 'works', message };
   return { outcome: 'refused', message: `${message}, where ${path} is not ${JSON.stringify(equals)}` };

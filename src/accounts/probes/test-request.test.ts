@@ -116,7 +116,14 @@ describe('a test request over HTTP', () => {
     receiver.answerOnce({ body: '<html>' });
     assert.equal((await testAccount(parts, { app, credentials }))?.outcome, 'unreachable');
     receiver.answerOnce({ body: ' '.repeat(2 * 1024 * 1024) });
-    assert.match((await testAccount(parts, { app, credentials }))?.message ?? '', /more than 1024 KB/);
+    assert.match((await testAccount(parts, { app, credentials }))?.message ?? '', /more than 256 KB/);
+    for (const body of ['['.repeat(50_000) + ']'.repeat(50_000), `[${'1,'.repeat(60_000)}1]`]) {
+      receiver.answerOnce({ body });
+      assert.match(
+        (await testAccount(parts, { app, credentials }))?.message ?? '',
+        /with no JSON that could be read/,
+      );
+    }
   });
 
   test('credentials follow a redirect within the origin, and never to another one', async (t) => {
