@@ -32,6 +32,7 @@ export class CallRecord {
   readonly #logs: CallOutcome['logs'] = [];
   #emitBytes = 0;
   #dbBytes = 0;
+  #dbWrites = 0;
   #logBytes = 0;
   #logsDropped = 0;
   #response: HttpReply | undefined;
@@ -55,7 +56,8 @@ export class CallRecord {
       setOwn(this.#dbSets, key, text);
     }
     // Several frames may set the same key, and each counts again, so the limit here is larger. The harness counts exactly.
-    if (this.#dbBytes > 16 * this.#limits.dbBytesMax)
+    this.#dbWrites += asArray(db).length;
+    if (this.#dbBytes > 16 * this.#limits.dbBytesMax || this.#dbWrites > 16 * this.#limits.dbKeysMax)
       throw new CapPassedError('db writes are larger than allowed');
     for (const entry of asArray(logs)) this.#addLog(asArray(entry), payload);
     if (sends !== undefined) this.#stepOf(sends).addSends(asArray(sends), payload);

@@ -296,6 +296,7 @@ test('a db beyond its limit ends the call', async () => {
     "this.db.set('a', 'x'.repeat(100_000_000));",
     "for (let i = 0; ; i += 1) this.db.set('k' + i, 'x'.repeat(1000));",
     "this.db.set('k'.repeat(1_000_000), 1);",
+    "for (let i = 0; i <= 10_000; i += 1) this.db.set('k' + i, 1);",
   ]) {
     const outcome = await evaluate(body);
     assert.equal(outcome.status, 'limit_exceeded', body);

@@ -147,6 +147,7 @@ export interface InitHeader {
     emitsMax: number;
     emitBytesMax: number;
     dbBytesMax: number;
+    dbKeysMax: number;
     resultBytesMax: number;
     shapeBytesMax: number;
     replyBytesMax: number;

@@ -10,6 +10,8 @@ export interface RunnerLimits {
   emitBytesMax: number;
   /** JSON of a component's db: the stored entries and the new ones together. */
   dbBytesMax: number;
+  /** Keys of a component's db. All of them are read and written together, in the loop that serves everyone: 60,000 took half a second. */
+  dbKeysMax: number;
   /** JSON of a returned value. */
   resultBytesMax: number;
   /** JSON of a component's shape: static options can be long lists. */
@@ -78,6 +80,7 @@ export const defaultRunnerLimits: RunnerLimits = {
   emitsMax: 1000,
   emitBytesMax: 6 * 1024 * 1024,
   dbBytesMax: 1024 * 1024,
+  dbKeysMax: 10_000,
   resultBytesMax: 1024 * 1024,
   shapeBytesMax: 2 * 1024 * 1024,
   stepExportBytesMax: 6 * 1024 * 1024,

@@ -1,6 +1,7 @@
-import { bytesText } from '#lib/units.ts';
+import { bytesText, countText } from '#lib/units.ts';
 import { usageOf } from '#metering/invocation-usage.ts';
 import type { CallOutcome, UserCodeError } from '#runner/call-outcome.ts';
+import { defaultRunnerLimits } from '#runner/runner-limits.ts';
 import { carriedTrace } from '#telemetry/span.ts';
 import type { Deployment } from './deployment.ts';
 import { eventsOfOutcome } from './outcome-events.ts';
@@ -68,14 +69,20 @@ function withinDbLimit(
   if (Object.keys(outcome.dbSets).length === 0) return outcome;
   const merged = Object.entries({ ...db, ...outcome.dbSets });
   const size = merged.reduce((sum, [key, value]) => sum + key.length + value.length, 0);
-  if (size <= bytesMax) return outcome;
+  const { dbKeysMax } = defaultRunnerLimits;
+  // One that had more keys before there was a limit keeps them.
+  const hasTooMany = merged.length > dbKeysMax && merged.length > Object.keys(db ?? {}).length;
+  if (size <= bytesMax && !hasTooMany) return outcome;
+  const why = hasTooMany
+    ? `${countText(merged.length)} keys, at most ${countText(dbKeysMax)} are allowed`
+    : `${bytesText(size)}, at most ${bytesText(bytesMax)} are allowed`;
   return {
     ...outcome,
     dbSets: {},
     status: 'limit_exceeded',
     error: outcome.error ?? {
       name: 'ComponentDbLimitError',
-      message: `$.service.db would have ${bytesText(size)}, at most ${bytesText(bytesMax)} are allowed: nothing that this run set was stored`,
+      message: `$.service.db would have ${why}: nothing that this run set was stored`,
       stack: '',
     },
   };

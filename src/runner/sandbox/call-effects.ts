@@ -61,6 +61,7 @@ export class CallEffects {
   #logCount = 0;
   #dropped = 0;
   #dbBytes = 0;
+  #dbKeys = 0;
   #responded = false;
   /** The reason why the last reply was refused. */
   #refusedReply: ReplyTooLargeError | undefined;
@@ -117,9 +118,10 @@ export class CallEffects {
     this.#added(bytes, 80 + 6 * ((meta.id?.length ?? 0) + (meta.summary?.length ?? 0) + meta.name.length));
   }
 
-  /** `dbBytes` is the size of the db at the start. */
-  startDb(dbBytes: number): void {
-    this.#dbBytes = dbBytes;
+  /** The size of the db at the start. */
+  startDb({ bytes, keys }: { bytes: number; keys: number }): void {
+    this.#dbBytes = bytes;
+    this.#dbKeys = keys;
   }
 
   /** `before` is the length of the replaced value, 0 when there is none. Returns the stored JSON text. */
@@ -133,8 +135,12 @@ export class CallEffects {
     if (this.#dbBytes + added > this.#limits.dbBytesMax) {
       throw this.#passed(`the db is larger than ${bytesText(this.#limits.dbBytesMax)} of JSON`);
     }
+    if (before === 0 && this.#dbKeys >= this.#limits.dbKeysMax) {
+      throw this.#passed(`the db has ${this.#dbKeys} keys, at most ${this.#limits.dbKeysMax} are allowed`);
+    }
     if (this.#ended) return text;
     this.#dbBytes += added;
+    if (before === 0) this.#dbKeys += 1;
     this.#dbWrites.set(key, text);
     this.#added(bytes, 20 + 6 * key.length);
     return text;

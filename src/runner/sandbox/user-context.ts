@@ -156,7 +156,7 @@ export class DbSnapshot {
     get(key: unknown): unknown;
     set(key: unknown, value: unknown): void;
   } {
-    effects.startDb(this.#bytes);
+    effects.startDb({ bytes: this.#bytes, keys: this.#values.size });
     return {
       type: '$.service.db',
       get: (key) => {
