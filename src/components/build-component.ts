@@ -20,6 +20,7 @@ import { type Build, BundlePasses } from './bundle-passes.ts';
 import { BundlerProcess } from './bundler-process.ts';
 import { EarlierBuilds } from './earlier-builds.ts';
 import { EvaluationShares } from './evaluation-shares.ts';
+import { FetchPace } from './fetch-pace.ts';
 import { npmConfigWith } from './npm-config.ts';
 import {
   type FetchText,
@@ -148,10 +149,12 @@ class ProcessBuilder implements ComponentBuilder {
   >();
   #version: Promise<string> | undefined;
   #prepared: Promise<string> | undefined;
+  readonly #fetching: FetchPace;
 
   constructor(options: ComponentBuilderOptions) {
     this.#options = options;
     this.#limits = { ...defaultBuildLimits, ...options.limits };
+    this.#fetching = new FetchPace({ fetchText: options.fetchText, bytesMax: this.#limits.bytesMax });
     this.#clock = options.clock ?? systemClock;
     // Its real path: esbuild answers with those, and Node's permission model compares texts.
     mkdirSync(options.cacheFolder, { recursive: true, mode: 0o700 });
@@ -233,7 +236,7 @@ class ProcessBuilder implements ComponentBuilder {
     const budget = this.#budgetFor('reading the code', AbortSignal.any([...stop, this.#closing.signal]));
     try {
       const folder = await this.#prepare();
-      const own = this.#ownFiles(source, budget.signal);
+      const own = this.#ownFiles(source, ownerId, budget.signal);
       budget.pause();
       const outcome = await this.#pool.use(
         (bundler) => {
@@ -279,6 +282,7 @@ class ProcessBuilder implements ComponentBuilder {
 
   async close(): Promise<void> {
     this.#closing.abort(new CallerError('build_cancelled', 'the service is stopping'));
+    this.#fetching.close();
     await Promise.allSettled([...this.#running.values()].map(({ result }) => result));
     await this.#pool.close();
     await this.#installers.close();
@@ -299,7 +303,7 @@ class ProcessBuilder implements ComponentBuilder {
         hasAddons: addons === true,
       });
       const version = await this.#version;
-      const own = this.#ownFiles(source, signal);
+      const own = this.#ownFiles(source, wanted.ownerId, signal);
       const entry = await Promise.race([own.entry(), rejectOnAbort(signal)]);
       if (Buffer.byteLength(entry.text) > this.#limits.bytesMax) {
         throw new CallerError(
@@ -321,9 +325,9 @@ class ProcessBuilder implements ComponentBuilder {
     return new BuildBudget({ what, limits: this.#limits, signal });
   }
 
-  #ownFiles(source: ComponentSource, signal: AbortSignal): OwnFiles {
+  #ownFiles(source: ComponentSource, ownerId: string, signal: AbortSignal): OwnFiles {
     const limits = this.#limits;
-    const fetching = { fetchText: this.#options.fetchText, limits, signal };
+    const fetching = { fetchText: this.#fetching.of(ownerId), limits, signal };
     switch (source.kind) {
       case 'code':
         return inlineFiles(source.code, source.language, fetching);

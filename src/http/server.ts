@@ -62,6 +62,9 @@ const summaryMs = 60_000;
 const pathParameterLengthMax = 500;
 
 declare module 'fastify' {
+  interface FastifyInstance {
+    untakenAnswers: UntakenAnswers;
+  }
   interface FastifyRequest {
     /** The service refused it, or failed. */
     isRefused: boolean;
@@ -307,6 +310,7 @@ function paceLargeAnswers(app: App, untaken: UntakenAnswers): void {
 
 /** What is made already is refused when too much of its kind waits to be taken; the refusal itself is small. */
 function boundUntakenAnswers(app: App, untaken: UntakenAnswers): void {
+  app.decorate('untakenAnswers', untaken);
   app.decorateRequest('endpointOwnerId', undefined);
   app.addHook('preClose', async () => untaken.close());
   app.addHook('onSend', (request, reply, payload, done) => {

@@ -1,7 +1,9 @@
 import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { App } from '#http/route-support.ts';
+import type { UntakenAnswer } from '#http/untaken-answers.ts';
 import { CallerError } from '#lib/errors.ts';
+import { chunkBytes } from '#user-data/files/file-content.ts';
 import type { FileRow } from '#user-data/files/file-store.ts';
 import type { FileUrls } from '#user-data/files/file-urls.ts';
 import type { ByteRange, StoredFiles } from '#user-data/files/stored-files.ts';
@@ -28,7 +30,9 @@ export function fileRoutes(app: App, { files, fileUrls }: FileRouteOptions): voi
       const file = fileUrls.accepts(id, expires, signature) ? await files.findById(id) : undefined;
       if (file === undefined)
         throw new CallerError('not_found', 'there is no such file, or the time of this URL has passed');
-      return sendFile(request, reply, file, files);
+      // By owner and address, as replies of endpoints are.
+      const untaken = app.untakenAnswers.begin(`${file.owner_id} ${request.ip}`, reply.raw);
+      return sendFile(request, reply, file, { read: (range) => whenTaken(files.read(file, range), untaken) });
     },
   });
 }
@@ -37,14 +41,14 @@ async function sendFile(
   request: FastifyRequest,
   reply: FastifyReply,
   file: FileRow,
-  files: FileRouteOptions['files'],
+  { read }: { read: (range: ByteRange) => AsyncGenerator<Uint8Array, void> },
 ): Promise<FastifyReply> {
   const etag = `"${file.sha256}"`;
   const range = wantedRange(request, file.size, etag);
   const sent = range === undefined || range === 'unsatisfiable' ? { first: 0, last: file.size - 1 } : range;
   const isRead = request.method !== 'HEAD' && range !== 'unsatisfiable';
   // Before the head of the answer, so that content that cannot be read is an error and no broken download.
-  const content = isRead ? await begun(files.read(file, sent)) : undefined;
+  const content = isRead ? await begun(read(sent)) : undefined;
   reply.headers({
     'content-type': file.content_type,
     'content-disposition': dispositionOf(file.path),
@@ -70,6 +74,20 @@ async function sendFile(
   reply.header('content-length', sent.last - sent.first + 1);
   if (content === undefined) return reply.send();
   return reply.send(Readable.from(content, { objectMode: false, highWaterMark: 64 * 1024 }));
+}
+
+/** The same content, each piece of which is read when there is room for it beside those that were not taken yet. */
+async function* whenTaken(
+  content: AsyncGenerator<Uint8Array, void>,
+  untaken: UntakenAnswer,
+): AsyncGenerator<Uint8Array, void> {
+  for (;;) {
+    await untaken.turn(chunkBytes);
+    const { done, value } = await content.next();
+    if (done === true) return;
+    yield value;
+    untaken.sends(chunkBytes);
+  }
 }
 
 /** The same content, when its first piece could be read. */
