@@ -151,6 +151,38 @@ forEachStore((stores) => {
     }
   });
 
+  test('links of one owner are taken one after the other, and those that were used before in no transaction', async () => {
+    const { store } = stores;
+    await using fixture = await RunFixture.start(store, {
+      steps: { a: finished({}, suspend), b: finished() },
+    });
+    const ids = await Promise.all(Array.from({ length: 20 }, () => fixture.start()));
+    for (const id of ids) await fixture.until(id, 'waiting');
+    const requests = await Promise.all(ids.map((id) => requestTo(id)));
+    const { transaction } = store;
+    let underWay = 0;
+    let most = 0;
+    store.transaction = async (work) => {
+      underWay += 1;
+      most = Math.max(most, underWay);
+      return transaction(work).finally(() => {
+        underWay -= 1;
+      });
+    };
+    try {
+      const outcomes = await Promise.all(requests.map((request) => fixture.resumer.resume(request)));
+      assert.deepEqual(new Set(outcomes), new Set(['done']));
+      // The commits and claims of the runs that continue come beside it.
+      assert.ok(most <= 8, `${most} transactions at once`);
+      for (const id of ids) await fixture.until(id, 'succeeded');
+      store.transaction = () => Promise.reject(new Error('a transaction'));
+      const again = await Promise.all(requests.map((request) => fixture.resumer.resume(request)));
+      assert.deepEqual(new Set(again), new Set(['done_before']));
+    } finally {
+      store.transaction = transaction;
+    }
+  });
+
   test('a node that was frozen as it began says nothing of a run that waits again', async () => {
     await using fixture = await RunFixture.start(stores.store, {
       steps: { a: finished({}, suspend), b: finished() },

@@ -3,6 +3,7 @@ import type { StoredEvent } from '#events/event.ts';
 import type { EventBus } from '#events/event-bus.ts';
 import { lockJobOf, wakeJob } from '#jobs/run-job-store.ts';
 import type { Clock } from '#lib/clock.ts';
+import { FairQueue } from '#lib/fair-queue.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import type { LinkAction, RunTable } from '#storage/tables/workflow-tables.ts';
 import { endLockedRun } from './end-run.ts';
@@ -14,6 +15,15 @@ import { endedTriesOf } from './run-step-store.ts';
 import { findRun, lockRun, updateRunQuery } from './run-store.ts';
 import { answerWaitQuery, findWait } from './run-wait-store.ts';
 import type { WorkflowRuns } from './run-workflow.ts';
+
+/** Links that are taken at the same time, each of another owner. */
+const takenAtOnce = 4;
+/**
+ * An owner whose links take long leaves as much time to others. Sixty callers of links, each a transaction that the writes of all others wait for, made
+ * calls of others take 300 ms.
+ */
+const restTimes = 1;
+const restAfterMs = 3;
 
 /** A request to one of the two URLs that `$.flow.suspend`, `delay` and `rerun` answer. */
 export interface LinkRequest extends WaitPlace {
@@ -44,6 +54,8 @@ export class RunResumer {
   readonly #onJobs: () => void;
   readonly #onEnded: (workflowId: string) => void;
   readonly #runs: Pick<WorkflowRuns, 'wake' | 'abandon'>;
+
+  readonly #turns = new FairQueue(takenAtOnce, { rest: () => restTimes, restAfterMs });
 
   constructor(options: {
     store: Store;
@@ -86,20 +98,24 @@ export class RunResumer {
 
   /** One transaction: of several requests for the same wait the first one counts, and the others are answered what it did. */
   async #take(input: LinkRequest, action: LinkAction): Promise<Taken> {
-    const { runId, request } = input;
+    const { runId } = input;
     const wait = { position: input.position, iteration: input.iteration, try: input.try };
     const known = await findRun(this.#store.read, runId);
     if (known === undefined || !isLinkToken(known, wait, { action, token: input.token }))
       return { answer: { outcome: 'unknown' } };
+    // Links are used again and again, by mail programs that look at them too: that waits for no turn.
+    const before = await findResume(this.#store.read, runId, wait);
+    if (before !== undefined) return { answer: usedBefore(before, action) };
+    return this.#turns.run(known.owner_id, () => this.#takeInTurn(input, wait, action));
+  }
+
+  #takeInTurn({ runId, request }: LinkRequest, wait: WaitPlace, action: LinkAction): Promise<Taken> {
     const nowMs = this.#clock.now();
     return this.#store.transaction(async (tx): Promise<Taken> => {
       const job = await lockJobOf(this.#store, tx, runId);
       const run = await lockRun(this.#store, tx, runId);
       const answered = await findResume(tx, runId, wait);
-      if (answered !== undefined) {
-        const outcome = answered.kind === action ? 'done_before' : 'other_done';
-        return { answer: { outcome, usedAtMs: answered.created_at_ms } };
-      }
+      if (answered !== undefined) return { answer: usedBefore(answered, action) };
       if (run === undefined || job === undefined || isTerminal(run)) return { answer: { outcome: 'over' } };
       const row = {
         run_id: runId,
@@ -150,6 +166,13 @@ export class RunResumer {
 interface Taken {
   answer: LinkAnswer;
   ended?: { workflowId: string; stored: StoredEvent[] };
+}
+
+function usedBefore(
+  { kind, created_at_ms: usedAtMs }: { kind: LinkAction; created_at_ms: number },
+  action: LinkAction,
+): LinkAnswer {
+  return { outcome: kind === action ? 'done_before' : 'other_done', usedAtMs };
 }
 
 function waitsAt(run: RunTable, position: number): boolean {

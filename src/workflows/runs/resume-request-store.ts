@@ -1,5 +1,5 @@
 import type { CompiledQuery } from 'kysely';
-import type { Tx } from '#storage/store.ts';
+import type { Db, Tx } from '#storage/store.ts';
 import type { RunResumeTable } from '#storage/tables/workflow-tables.ts';
 import type { WaitPlace } from './run-link.ts';
 
@@ -18,11 +18,11 @@ export async function waitingResumesOf(
 
 /** How the wait of a try was answered; undefined: it was not. */
 export async function findResume(
-  tx: Tx,
+  db: Db,
   runId: string,
   wait: WaitPlace,
 ): Promise<Pick<RunResumeTable, 'kind' | 'created_at_ms'> | undefined> {
-  return tx
+  return db
     .selectFrom('run_resumes')
     .select(['kind', 'created_at_ms'])
     .where('run_id', '=', runId)
