@@ -323,6 +323,16 @@ export const floods: Record<string, (place: FloodPlace) => Promise<Flood>> = {
       }),
     };
   },
+  /** Runs of a source set 9,000 keys of its db. */
+  db: async (place) => {
+    const { service, orgId } = place;
+    const { data } = (await service.api('POST', '/sources/', {
+      ...{ name: 'db', org_id: orgId },
+      component_code: `export default { name: 'db', version: '0.0.1', props: { http: '$.interface.http', db: '$.service.db' },
+        async run() { for (let n = 0; n < 9_000; n += 1) this.db.set('k' + n, n + Math.floor(9 * Math.random())); } };`,
+    })) as { data: { configured_props: { http: { endpoint_url: string } } } };
+    return { loads: [calls('db', data.configured_props.http.endpoint_url, 5)] };
+  },
   /** Bodies of 6 MB that are refused, with an escape for each character. */
   escapes: async ({ service, orgId }) => {
     const headers = { authorization: `Bearer ${service.apiKey}`, 'content-type': 'application/json' };

@@ -7,6 +7,8 @@ import type { FetchText } from './own-files.ts';
  */
 const bytesPerSecond = 4 * 1024 * 1024;
 const bytesAtOnce = 1024 * 1024;
+/** A file is counted as so large until it is there: five come at once. */
+const expectedBytes = 256 * 1024;
 
 /** Fetches files of components, in the pace of each owner. */
 export class FetchPace {
@@ -31,18 +33,18 @@ export class FetchPace {
   /** `fetchText` for the builds of this owner. */
   of(ownerId: string): FetchText {
     return async (url, options) => {
-      await this.#pace.turn(ownerId, () => 0);
-      options.signal.throwIfAborted();
-      let bytes = this.#bytesMax;
+      await this.#pace.turn(ownerId, () => expectedBytes);
+      let bytes = 0;
       try {
+        options.signal.throwIfAborted();
         const fetched = await this.#fetchText(url, options);
         bytes = fetched.body.length;
         return fetched;
       } catch (error) {
-        if ((error as { code?: unknown }).code !== 'ERR_BODY_TOO_LARGE') bytes = 0;
+        if ((error as { code?: unknown }).code === 'ERR_BODY_TOO_LARGE') bytes = this.#bytesMax;
         throw error;
       } finally {
-        this.#pace.owe(ownerId, bytes);
+        this.#pace.owe(ownerId, bytes - expectedBytes);
       }
     };
   }

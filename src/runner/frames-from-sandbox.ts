@@ -27,10 +27,14 @@ import { StrayFrames } from './stray-frames.ts';
 const uncaughtBytesMax = 512 * 1024;
 /** What an event costs beside its bytes, as bytes: it is checked, stored and sent by itself. */
 const eventBytes = 4 * 1024;
+/** And a key of the db of a component: the whole db is read, merged and written for it. */
+const dbKeyBytes = 1024;
 
-function eventsIn(header: unknown): number {
-  const { emits } = (header ?? {}) as { emits?: unknown };
-  return Array.isArray(emits) ? emits.length : 0;
+/** What the effects in a frame cost beside the bytes of its payload, as bytes. */
+function costOf(header: unknown): number {
+  const { emits, db } = (header ?? {}) as { emits?: unknown; db?: unknown };
+  const count = (list: unknown) => (Array.isArray(list) ? list.length : 0);
+  return eventBytes * count(emits) + dbKeyBytes * count(db);
 }
 
 /** What frames lead to in the process that sent them. */
@@ -141,7 +145,7 @@ export class FramesFromSandbox {
       return;
     }
     pending.unstartedTicks = undefined;
-    pending.onMoved?.(payload.length + eventBytes * eventsIn(header));
+    pending.onMoved?.(payload.length + costOf(header));
     this.#onFrameOf(type, id, pending, header, payload);
   }
 
