@@ -1,5 +1,6 @@
 import { readFile, realpath } from 'node:fs/promises';
 import { posix, relative, resolve, sep } from 'node:path';
+import { EgressError } from '#egress/egress-error.ts';
 import { CallerError } from '#lib/errors.ts';
 import { bytesText } from '#lib/units.ts';
 import type { OwnFile } from './builder/build-messages.ts';
@@ -217,8 +218,11 @@ async function fetchFile(address: string, options: FetchOptions): ReturnType<Fet
     return await options.fetchText(address, { signal: options.signal });
   } catch (error) {
     if (options.signal.aborted || error instanceof CallerError) throw error;
-    const code = (error as { code?: unknown }).code;
-    throw unreachable(address, typeof code === 'string' ? `failed (${code})` : 'failed', error);
+    const { code } = error as { code?: unknown };
+    // What was found behind a name is no business of the caller; what the answer was is.
+    const isOfAnswer = error instanceof EgressError && error.code.startsWith('ERR_');
+    const why = isOfAnswer ? `failed (${error.code}): ${error.message}` : `failed (${code})`;
+    throw unreachable(address, typeof code === 'string' ? why : 'failed', error);
   }
 }
 

@@ -62,13 +62,17 @@ export function refusalError(
   const reach = reachOf(status, code);
   const message =
     said === ''
-      ? `${provider} answered ${subject} with status ${status} and nothing that can be understood`
+      ? `${provider} answered ${subject} with status ${status} and ${isRedirect(status) ? 'a redirect, which no credentials are sent to' : 'nothing that can be understood'}`
       : `${provider} refused ${subject} (status ${status}): ${said}`;
   const retryAfterSeconds = secondsUntil(refusal.retryAfter, clock);
   return new GrantError(reach, message, {
     ...(code !== undefined && { providerCode: code }),
     ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
   });
+}
+
+function isRedirect(status: number): boolean {
+  return status >= 300 && status < 400;
 }
 
 function reachOf(status: number, code: string | undefined): GrantError['reach'] {
