@@ -54,5 +54,6 @@ test('each piece of a file is read when there is room for it beside those that w
   for (let part = await reader?.read(); part?.done === false; part = await reader?.read())
     received += part.value.length;
   assert.deepEqual([received, read, sent], [chunks * chunkBytes, chunks, chunks * chunkBytes]);
+  assert.equal(asked, chunks, 'for each piece, and for nothing after the last one');
   assert.deepEqual(callers, ['o_1 127.0.0.1']);
 });

@@ -32,7 +32,9 @@ export function fileRoutes(app: App, { files, fileUrls }: FileRouteOptions): voi
         throw new CallerError('not_found', 'there is no such file, or the time of this URL has passed');
       // By owner and address, as replies of endpoints are.
       const untaken = app.untakenAnswers.begin(`${file.owner_id} ${request.ip}`, reply.raw);
-      return sendFile(request, reply, file, { read: (range) => whenTaken(files.read(file, range), untaken) });
+      return sendFile(request, reply, file, {
+        read: (range) => whenTaken(files.read(file, range), range, untaken),
+      });
     },
   });
 }
@@ -79,14 +81,18 @@ async function sendFile(
 /** The same content, each piece of which is read when there is room for it beside those that were not taken yet. */
 async function* whenTaken(
   content: AsyncGenerator<Uint8Array, void>,
+  { first, last }: ByteRange,
   untaken: UntakenAnswer,
 ): AsyncGenerator<Uint8Array, void> {
-  for (;;) {
-    await untaken.turn(chunkBytes);
+  // No room is waited for after the last piece: a download that is over would not end.
+  for (let left = last + 1 - first; left > 0; ) {
+    const expected = Math.min(left, chunkBytes);
+    await untaken.turn(expected);
     const { done, value } = await content.next();
     if (done === true) return;
+    left -= value.length;
     yield value;
-    untaken.sends(chunkBytes);
+    untaken.sends(expected);
   }
 }
 
