@@ -301,6 +301,8 @@ test('a db beyond its limit ends the call', async () => {
     const outcome = await evaluate(body);
     assert.equal(outcome.status, 'limit_exceeded', body);
     assert.match(outcome.error?.message ?? '', /db/);
+    if (body.includes('10_000'))
+      assert.equal(Object.keys(outcome.dbSets).length, 10_000, 'what was set before is kept');
   }
   const replaced = await evaluate(
     "for (let i = 0; i < 5000; i += 1) this.db.set('a', 'x'.repeat(1000) + i);",
