@@ -4,6 +4,7 @@ import { logFormat, openLog } from '#lib/logger.ts';
 import { traceFields } from '#telemetry/span.ts';
 import { type RunningApp, startApp } from './app.ts';
 import { closeForeignDescriptors } from './close-foreign-descriptors.ts';
+import { growExternalMemoryLimit } from './external-memory-limit.ts';
 import { startFailure } from './failed-start.ts';
 import { releaseStartMemory } from './release-start-memory.ts';
 import { startSummary, welcome } from './start-words.ts';
@@ -23,6 +24,7 @@ if (major < oldestNode) {
   );
   process.exit(1);
 }
+growExternalMemoryLimit();
 const foreignDescriptors = closeForeignDescriptors(process.env);
 // No other user of the machine may read what the service writes: the store, its backups, keys.
 process.umask(0o077);

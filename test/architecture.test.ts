@@ -49,6 +49,7 @@ const topFiles = [
   'view-processes.ts',
   'background-jobs.ts',
   'close-foreign-descriptors.ts',
+  'external-memory-limit.ts',
   'release-start-memory.ts',
   'failed-start.ts',
   'start-words.ts',
