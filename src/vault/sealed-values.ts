@@ -16,9 +16,12 @@ export async function sealObject(
   { vault, clock }: SealOptions,
   secret: { ownerId: string; id: string; value: Record<string, unknown> },
 ): Promise<string> {
-  const key =
-    (await findNewestDataKey(tx, secret.ownerId)) ?? (await addDataKey(tx, { vault, clock }, secret.ownerId));
+  const key = await sealingKey(tx, { vault, clock }, secret.ownerId);
   return vault.seal(key, secret.id, secret.value);
+}
+
+async function sealingKey(tx: Tx, options: SealOptions, ownerId: string): Promise<DataKey> {
+  return (await findNewestDataKey(tx, ownerId)) ?? (await addDataKey(tx, options, ownerId));
 }
 
 /** What `sealObject` sealed. Throws UnavailableError `wrong_encryption_key` or `sealed_value_damaged`. */
@@ -39,6 +42,17 @@ export async function sealValue(
   secret: { ownerId: string; id: string; value: unknown },
 ): Promise<string> {
   return sealObject(tx, options, { ...secret, value: { value: secret.value } });
+}
+
+/** As `sealValue`, for several objects of an owner: the data key is read once. Returns the sealed texts by the ids of their objects. */
+export async function sealValues(
+  tx: Tx,
+  options: SealOptions,
+  { ownerId, secrets }: { ownerId: string; secrets: readonly { id: string; value: unknown }[] },
+): Promise<Map<string, string>> {
+  if (secrets.length === 0) return new Map();
+  const key = await sealingKey(tx, options, ownerId);
+  return new Map(secrets.map(({ id, value }) => [id, options.vault.seal(key, id, { value })]));
 }
 
 /** What `sealValue` sealed. Throws as `openObject` does. */

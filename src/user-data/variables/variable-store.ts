@@ -82,18 +82,29 @@ function projectsOf(projectId: string | null): string[] {
   return projectId === null ? [''] : ['', projectId];
 }
 
-export function findVariable(
+export async function findVariable(
   db: Db,
-  { ownerId, projectId }: VariableScope,
+  scope: VariableScope,
   name: string,
 ): Promise<Variable | undefined> {
-  return db
+  return (await findVariables(db, scope, [name])).get(name);
+}
+
+/** Variables with these names, by name. */
+export async function findVariables(
+  db: Db,
+  { ownerId, projectId }: VariableScope,
+  names: readonly string[],
+): Promise<Map<string, Variable>> {
+  if (names.length === 0) return new Map();
+  const rows = await db
     .selectFrom('variables')
     .select(columns)
     .where('owner_id', '=', ownerId)
     .where('project_id', '=', projectId)
-    .where('name', '=', name)
-    .executeTakeFirst();
+    .where('name', 'in', names)
+    .execute();
+  return new Map(rows.map((row) => [row.name, row]));
 }
 
 export async function measureVariables(
@@ -109,13 +120,22 @@ export async function measureVariables(
   return { count: Number(row.count), bytes: Number(row.bytes ?? 0) };
 }
 
-/** Inserts a variable, or replaces the row with its id. */
-export async function putVariable(tx: Tx, variable: Variable): Promise<void> {
-  const { id: _id, ...changed } = variable;
+/** Inserts each variable, or changes the row with its id. */
+export async function putVariables(tx: Tx, variables: readonly Variable[]): Promise<void> {
+  if (variables.length === 0) return;
   await tx
     .insertInto('variables')
-    .values(variable)
-    .onConflict((conflict) => conflict.column('id').doUpdateSet(changed))
+    .values(variables)
+    .onConflict((conflict) =>
+      conflict.column('id').doUpdateSet((set) => ({
+        secret: set.ref('excluded.secret'),
+        sealed: set.ref('excluded.sealed'),
+        bytes: set.ref('excluded.bytes'),
+        description: set.ref('excluded.description'),
+        user_id: set.ref('excluded.user_id'),
+        updated_at_ms: set.ref('excluded.updated_at_ms'),
+      })),
+    )
     .execute();
 }
 
@@ -131,11 +151,12 @@ export async function deleteVariableSet(tx: Tx, { ownerId, projectId }: Variable
 /** Must be called in the transaction of the change, so that neither is stored without the other. */
 export async function recordVariableAudit(
   tx: Tx,
-  entry: Omit<VariableAuditTable, 'id' | 'details'> & { details: Record<string, unknown> },
+  entries: readonly (Omit<VariableAuditTable, 'id' | 'details'> & { details: Record<string, unknown> })[],
 ): Promise<void> {
+  if (entries.length === 0) return;
   await tx
     .insertInto('variable_audit')
-    .values({ ...entry, id: newId('aud'), details: JSON.stringify(entry.details) })
+    .values(entries.map((entry) => ({ ...entry, id: newId('aud'), details: JSON.stringify(entry.details) })))
     .execute();
 }
 

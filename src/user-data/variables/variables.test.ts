@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
+import type { KyselyPlugin } from 'kysely';
 import { silentLogger } from '#lib/logger.ts';
 import { Vault } from '#vault/vault.ts';
 import { allTexts } from '../../../test/support/sealed-store.ts';
@@ -7,7 +8,7 @@ import { forEachStore } from '../../../test/support/stores.ts';
 import { TestClock } from '../../../test/support/test-clock.ts';
 import { variableAuditPruner } from './variable-audit-pruner.ts';
 import { variablesMax } from './variable-rules.ts';
-import { selectVariableAudit, variablesStamp } from './variable-store.ts';
+import { listVariables, selectVariableAudit, variablesStamp } from './variable-store.ts';
 import { noVariables, type VariableChange, Variables } from './variables.ts';
 
 const actor = { userId: 'u_1', keyId: 'key_1' };
@@ -45,6 +46,58 @@ forEachStore((fixture) => {
     assert.deepEqual(await open('u_9'), noVariables);
     // The project of another owner says nothing.
     assert.deepEqual((await open('o_2', 'proj_1')).values, { D: 'other owner' });
+  });
+
+  test('a hundred variables are set in as many statements as one', async () => {
+    /** What each transaction asks of the store. */
+    const counts: number[] = [];
+    for (const number of [1, 100]) {
+      let count = 0;
+      const counting: KyselyPlugin = {
+        transformQuery({ node }) {
+          count += 1;
+          return node;
+        },
+        transformResult: ({ result }) => Promise.resolve(result),
+      };
+      const changes = Array.from({ length: number }, (_, n) => ({
+        name: `V${n}`,
+        value: `${n}`,
+        secret: true,
+      }));
+      const scope = { ownerId: `o_${number}`, projectId: '' };
+      await fixture.store.transaction((tx) =>
+        variables.set(tx.withPlugin(counting) as typeof tx, scope, changes, actor),
+      );
+      counts.push(count);
+    }
+    assert.ok(counts[0] !== undefined && counts[0] > 0);
+    assert.equal(counts[1], counts[0]);
+  });
+
+  test('one request changes values, descriptions and secrecy, each of its own variable', async () => {
+    const [before] = await set(ofOwner, [
+      { name: 'A', value: 'one', description: 'the first' },
+      { name: 'B', value: 'two', secret: true },
+    ]);
+    clock.step(1000);
+    const changed = await set(ofOwner, [
+      { name: 'C', value: 'three' },
+      { name: 'B', description: 'the second' },
+      { name: 'A', value: 'four', secret: true },
+    ]);
+    assert.deepEqual(
+      changed.map(({ name, secret, description }) => [name, secret, description]),
+      [
+        ['C', 0, ''],
+        ['B', 1, 'the second'],
+        ['A', 1, 'the first'],
+      ],
+    );
+    assert.equal(changed[2]?.id, before?.id);
+    assert.equal(changed[2]?.created_at_ms, before?.created_at_ms);
+    assert.deepEqual(await listVariables(fixture.store.read, ofOwner), [changed[2], changed[1], changed[0]]);
+    assert.deepEqual((await open()).values, { A: 'four', B: 'two', C: 'three' });
   });
 
   test('neither plain nor secret values stand in the store in clear, and no other key opens them', async () => {
