@@ -70,18 +70,27 @@ function keyOf(set: SecretSet): number {
 
 let thread: RedactionThread | undefined;
 
-/** Undefined: the thread ended before it answered. */
+/** Undefined: the thread did not start, or ended before it answered. */
 async function searchInThread(
   sets: readonly SecretSet[],
   texts: readonly string[],
 ): Promise<string[] | undefined> {
-  thread ??= new RedactionThread((ended) => {
-    if (thread === ended) thread = undefined;
-  });
-  return thread.search(
+  thread ??= startThread();
+  return thread?.search(
     sets.map((set) => ({ ...set, key: keyOf(set) })),
     texts,
   );
+}
+
+function startThread(): RedactionThread | undefined {
+  try {
+    return new RedactionThread((ended) => {
+      if (thread === ended) thread = undefined;
+    });
+  } catch {
+    // The system has no thread to give, which the next large text tries again.
+    return undefined;
+  }
 }
 
 /** Does one task at a time. It keeps no process alive that has nothing else to do. */
