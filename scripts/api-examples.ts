@@ -3,6 +3,9 @@ import { sampleBody, sampleQuery, sampleText } from './api-samples.ts';
 import { hasMethod } from './client-methods.ts';
 import type { ClientOperation } from './client-operations.ts';
 
+/** They begin a session of a browser, and answer only pages of the service, which send these headers. */
+const pageOperations: ReadonlySet<string> = new Set(['startSession', 'startSingleSignOn']);
+
 /** With curl, and with the client where it has a method. Parameters of the path are as their descriptions begin. */
 export function exampleText(operation: Operation, client: ClientOperation | undefined): string {
   const { method, path, parameters = [], security } = operation;
@@ -20,6 +23,7 @@ export function exampleText(operation: Operation, client: ClientOperation | unde
   const lines = [
     `curl ${isStream ? '-N ' : ''}${method === 'GET' ? '' : `-X ${method} `}${url}`,
     ...(security === undefined ? [] : ['-H "Authorization: Bearer $KEY"']),
+    ...(pageOperations.has(operation.operationId) ? [`-H 'x-millrace-csrf: 1'`, '-H "Origin: $URL"'] : []),
     ...(sends
       ? [`-H 'content-type: application/json'`, `-d '${jsonText(body).replaceAll("'", "'\\''")}'`]
       : []),

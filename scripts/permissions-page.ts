@@ -31,7 +31,7 @@ export function permissionsPage(notice: string): string {
     '| `admin` | keys, sessions, members, service accounts, OAuth clients, apps, the audit, and what is for admins of the instance |',
     '',
     'Code that comes with a request to `runAction`, `testStep`, `configureComponent` or `reloadComponentProps` (its text, a URL, or a step that is not',
-    'deployed) needs `write` beside `run`, and an account that a request to `runAction` or `testStep` names in its props needs `credentials`.',
+    'deployed) needs `write` beside `run`, as exports in `steps` of a request to `testStep` or `restartRun` do, and an account that a request to one of the first four names in its props needs `credentials`.',
     '',
     'Operations that give out access without scopes and without an end (`createUser`, `createApiClient`, `rotateApiClientSecret`, `linkIdentity`)',
     'need a key without scopes and without an end, or a session that began with such a key.',

@@ -73,7 +73,7 @@ export function notFound(what: string, id: string, parameter = 'id'): CallerErro
 }
 
 function forbidden(what: string): CallerError {
-  return new CallerError('forbidden', `your role in this workspace does not allow changing its ${what}`);
+  return new CallerError('forbidden', `your role in this workspace lets you only read its ${what}`);
 }
 
 /** Passes a record through when the caller may read it. Throws CallerError `not_found` otherwise, or when there is none. */

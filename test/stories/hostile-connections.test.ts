@@ -270,6 +270,105 @@ forEachSharedService((fixture) => {
       assert.match(fresh.body.error, /no account/);
     });
 
+    test('a member hands the step of another no exports of their own, does not try it while it is disabled, and a viewer gets no link of a run', async () => {
+      const workspace = (await api('POST', '/v1/workspaces', { name: 'Handed on' })).body.data.id;
+      const join = async (name: string, role: string) => {
+        const { id, key } = await fixture.service.createUser(name);
+        assert.equal(
+          (await api('POST', `/v1/workspaces/${workspace}/members`, { user_id: id, role })).status,
+          200,
+        );
+        return { key };
+      };
+      const [erin, bob, carol] = [
+        await join('erin', 'member'),
+        await join('bob', 'member'),
+        await join('carol', 'viewer'),
+      ];
+      const brought = { app: 'gitlab', credentials: { oauth_access_token: 'token-of-erin' } };
+      const account = (await api('POST', '/v1/accounts', brought, erin)).body.data.id;
+      const code =
+        "export default { props: { gitlab: { type: 'app', app: 'gitlab' }, to: 'string' }, run() { return this.to } };";
+      const props = { gitlab: { authProvisionId: account }, to: '{{steps.one.$return_value}}' };
+      const made = await api(
+        'POST',
+        '/v1/workflows',
+        {
+          org_id: workspace,
+          settings: { auto_deploy: true },
+          triggers: [{ type: 'http' }],
+          steps: [
+            { namespace: 'one', code: "export default { run() { return 'https://right.example' } }" },
+            { namespace: 'two', code, props },
+            { namespace: 'off', code, props, disabled: true },
+            { namespace: 'pause', block: 'delay', seconds: 600 },
+          ],
+        },
+        erin,
+      );
+      assert.equal(made.status, 200, JSON.stringify(made.body));
+      const { id, triggers } = made.body.data;
+      const run = `/v1/runs/${(await fetch(triggers[0].endpoint_url, { method: 'POST' })).headers.get('x-millrace-run-id')}`;
+      const read = async (as: { key: string }) => (await api('GET', run, undefined, as)).body.data;
+      await waitFor(async () => (await read(erin)).waits.length === 1);
+
+      // Every caller with a link of the run can use it.
+      const linksIn = async (as: { key: string }) => [
+        ...JSON.stringify(await read(as)).matchAll(/http[^"]*\/in\/(?:resume|cancel)\/[^"]*/g),
+      ];
+      for (const link of await linksIn(carol)) assert.match(link[0], /\/hidden$/);
+      assert.ok((await linksIn(bob)).some(([link]) => !link.endsWith('/hidden')));
+      const scoped = await api('POST', '/v1/users/me/api_keys', { name: 'read', scopes: ['read'] }, erin);
+      for (const link of await linksIn({ key: scoped.body.data.api_key })) assert.match(link[0], /\/hidden$/);
+
+      const steps = { one: { $return_value: 'https://thief.example' } };
+      const tried = (namespace: string, body: object, as: { key: string }) =>
+        api('POST', `/v1/workflows/${id}/steps/${namespace}/test`, body, as);
+      const forged = await tried('two', { steps }, bob);
+      assert.equal(forged.status, 400);
+      assert.match(forged.body.error, /^steps: account apn_\w+ of step two belongs to another member/);
+      const disabled = await tried('off', {}, bob);
+      assert.equal(disabled.status, 400);
+      assert.match(disabled.body.error, /^namespace: the step is disabled; account apn_/);
+      assert.equal((await tried('two', {}, bob)).status, 200);
+      assert.equal((await tried('one', { steps: { off: {} } }, bob)).status, 200, 'it has no account');
+      const own = await tried('two', { steps }, erin);
+      assert.equal(own.body.data.exports.$return_value, 'https://thief.example');
+      assert.equal((await tried('off', {}, erin)).status, 200);
+
+      assert.equal((await api('POST', `${run}/cancel`, {}, bob)).status, 200);
+      const restarted = (body: object, as: { key: string }) => api('POST', `${run}/restart`, body, as);
+      const edited = await restarted({ from_step: 'two', steps }, bob);
+      assert.equal(edited.status, 400);
+      assert.match(edited.body.error, /^steps: account apn_\w+ of the workflow belongs to another member/);
+      assert.equal((await restarted({ from_step: 'two' }, bob)).status, 200);
+      assert.equal((await restarted({ from_step: 'two', steps }, erin)).status, 200);
+      // Exports of a request are what other code would have returned.
+      const runner = await api('POST', '/v1/users/me/api_keys', { name: 'run', scopes: ['run'] }, erin);
+      const key = { key: runner.body.data.api_key };
+      for (const answer of [
+        await tried('two', { steps }, key),
+        await restarted({ from_step: 'two', steps }, key),
+      ]) {
+        assert.equal(answer.status, 403);
+        assert.equal(answer.body.code, 'insufficient_scope');
+      }
+      assert.equal((await tried('two', {}, key)).status, 200);
+      // An account that a request names needs the scope that hands it out, as for an action.
+      const component = await api('POST', '/v1/components', { component_code: code }, erin);
+      const draft = { id: component.body.data.id, configured_props: { gitlab: props.gitlab } };
+      for (const [path, body] of [
+        ['configure', { ...draft, prop_name: 'to' }],
+        ['props', draft],
+      ] as const) {
+        const answer = await api('POST', `/v1/components/${path}`, body, key);
+        assert.equal(answer.body.code, 'insufficient_scope', path);
+      }
+      // The runs of a workflow are gone with it, also while thousands of them are still being removed.
+      assert.equal((await api('DELETE', `/v1/workflows/${id}`, undefined, erin)).status, 204);
+      assert.equal((await api('GET', run, undefined, erin)).status, 404);
+    });
+
     test('code that is given credentials while a workflow is set up leaves a record, also when nothing comes of it', async () => {
       const brought = { app: 'gitlab', credentials: { oauth_access_token: 'a-token-to-steal' } };
       const account = (await api('POST', '/v1/accounts', brought)).body.data.id;

@@ -2485,6 +2485,11 @@ export interface Processes {
   sandbox: 'kernel' | 'seat-belt' | 'off';
   /** Processes that this node has at once (integer) */
   processes_max: number;
+  /**
+   * Processes without code, ready for the next owner that needs one; more of them before timers are due
+   * (integer)
+   */
+  ready: number;
   /** Private memory of all processes of this node together (integer) */
   memory_bytes: number;
   /** Beyond it, processes that are idle end (integer) */
@@ -3150,9 +3155,9 @@ export interface CreateApiKeyBody {
   workspace_id?: string;
   /** At most 100 characters */
   name?: string;
-  /** What the key may be used for; default all, or those of the key of this request */
+  /** What the key may be used for. Absent: all, which only a key with all scopes may give */
   scopes?: ('read' | 'run' | 'write' | 'credentials' | 'admin')[] | null;
-  /** Epoch seconds; default: no end, or that of the key of this request (integer, 0 to 253402300799) */
+  /** Epoch seconds. Absent: no end, which only a key without an end may give (integer, 0 to 253402300799) */
   expires_at?: number | null;
 }
 
@@ -3293,9 +3298,9 @@ export interface CreateServiceAccountKeyBody {
   workspace_id?: string;
   /** At most 100 characters */
   name?: string;
-  /** What the key may be used for; default all, or those of the key of this request */
+  /** What the key may be used for. Absent: all, which only a key with all scopes may give */
   scopes?: ('read' | 'run' | 'write' | 'credentials' | 'admin')[] | null;
-  /** Epoch seconds; default: no end, or that of the key of this request (integer, 0 to 253402300799) */
+  /** Epoch seconds. Absent: no end, which only a key without an end may give (integer, 0 to 253402300799) */
   expires_at?: number | null;
 }
 

@@ -2273,6 +2273,9 @@ export class Runs {
   /**
    * Run the deployment of an ended run again from a step on; the steps before it keep what they exported.
    *
+   * `steps` needs the scope `write` beside `run`. A workflow with a personal account of another member
+   * takes none.
+   *
    * `POST /v1/runs/{id}/restart`
    * @param runId The id of a run
    * @throws MillraceError what the service refused, with its `code`
@@ -2293,7 +2296,8 @@ export class Workflows {
   /**
    * Run one step by itself, deployed or as it is given; nothing is recorded and nothing is sent.
    *
-   * `step` needs the scope `write` beside `run`, and an account in its props needs `credentials`.
+   * `step` and `steps` need the scope `write` beside `run`, and an account in the props of `step` needs
+   * `credentials`. A step with a personal account of another member takes no `steps`.
    *
    * `POST /v1/workflows/{id}/steps/{namespace}/test`
    * @param workflowId p_…

@@ -29,12 +29,12 @@ export const NewApiKey = Type.Object({
   name: Type.Optional(KeyName),
   scopes: Type.Optional(
     Type.Union([Type.Array(Scope, { minItems: 1, uniqueItems: true }), Type.Null()], {
-      description: 'What the key may be used for; default all, or those of the key of this request',
+      description: 'What the key may be used for. Absent: all, which only a key with all scopes may give',
     }),
   ),
   expires_at: Type.Optional(
     Type.Union([Type.Integer({ minimum: 0, maximum: expiresAtMax }), Type.Null()], {
-      description: 'Epoch seconds; default: no end, or that of the key of this request',
+      description: 'Epoch seconds. Absent: no end, which only a key without an end may give',
     }),
   ),
 });

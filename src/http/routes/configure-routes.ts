@@ -91,7 +91,7 @@ export function configureRoutes(app: App, { store, componentConfigurer }: Config
     },
     async (request) => {
       const { prop_name, page = 0, prev_context, query = '', ...draft } = request.body;
-      requireCodeScopes(callerOf(request), { component: draft.id });
+      requireCodeScopes(callerOf(request), { component: draft.id, props: draft.configured_props });
       const answer = await componentConfigurer.options(
         { ...draftOf(draft), prop: prop_name, page, prevContext: prev_context ?? {}, query },
         await ownerOf(request),
@@ -125,7 +125,10 @@ export function configureRoutes(app: App, { store, componentConfigurer }: Config
       },
     },
     async (request) => {
-      requireCodeScopes(callerOf(request), { component: request.body.id });
+      requireCodeScopes(callerOf(request), {
+        component: request.body.id,
+        props: request.body.configured_props,
+      });
       const answer = await componentConfigurer.props(draftOf(request.body), await ownerOf(request));
       return selectFields(request, answer);
     },

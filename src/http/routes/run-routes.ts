@@ -5,7 +5,7 @@ import { requireCodeScopes } from '#http/require-code-scopes.ts';
 import { type App, callerOf, DataOf, IdParams, OneOf, PageOf, pageParameters } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import { hasScope } from '#identity/key-scopes.ts';
-import { mayWrite, ownersOf, readable, writable } from '#identity/permissions.ts';
+import { mayWrite, notFound, ownersOf, readable, writable } from '#identity/permissions.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Store } from '#storage/store.ts';
 import { runStates } from '#storage/tables/workflow-tables.ts';
@@ -30,6 +30,7 @@ import {
   stepView,
   stored,
   waitView,
+  withoutLinks,
 } from './run-shapes.ts';
 import { sinceDescription, timesOf, untilDescription } from './run-times.ts';
 import { GivenStep } from './workflow-shapes.ts';
@@ -63,7 +64,13 @@ function runSupport({ store, runManager, runWaits, stepTrier }: RunRouteOptions)
   ) => {
     const { id } = request.params;
     const check = right === 'read' ? readable : writable;
-    return check(store.read, callerOf(request), await findRun(store.read, id), { what: 'run', id });
+    const run = await check(store.read, callerOf(request), await findRun(store.read, id), {
+      what: 'run',
+      id,
+    });
+    // The runs of a deleted workflow are removed after it, thousands of them in seconds. Looked up only after the check of rights, as below.
+    if ((await findWorkflow(store.read, run.workflow_id)) === undefined) throw notFound('run', id);
+    return run;
   };
 
   return { store, runManager, runWaits, stepTrier, findOwn };
@@ -143,16 +150,17 @@ function readRunRoutes(app: App, { store, runWaits, findOwn }: RunSupport): void
       const caller = callerOf(request);
       const mayUseLinks =
         hasScope(caller.scopes, 'run') && (await mayWrite(store.read, caller, run.owner_id));
+      const shown = (json: string) => stored(mayUseLinks ? json : withoutLinks(json));
       const reasons = await waitReasonsOf(store.read, [run]);
       const failedSends = sends.filter(({ state }) => state === 'failed').length;
       const detail = {
         ...runView(run, failedSends, reasons.get(run.id)),
-        event: stored(run.event),
+        event: shown(run.event),
         queue: placeView(await placeOfRun(store.read, run.id)),
         waits: waits.map((wait) => waitView(wait, mayUseLinks)),
         steps: steps.map((step) => stepView(step, waits, mayUseLinks)),
         steps_left_out: left_out,
-        sends: sends.map(sendView),
+        sends: sends.map((send) => sendView(send, mayUseLinks)),
       };
       return { data: selectFields(request, detail) };
     },
@@ -212,6 +220,8 @@ function changeRunRoutes(app: App, { store, runManager, findOwn }: RunSupport): 
         tags: ['runs', 'addition'],
         summary:
           'Run the deployment of an ended run again from a step on; the steps before it keep what they exported',
+        description:
+          '`steps` needs the scope `write` beside `run`. A workflow with a personal account of another member takes none.',
         params: IdParams('The id of a run'),
         body: Type.Object({
           from_step: Type.Optional(
@@ -231,10 +241,13 @@ function changeRunRoutes(app: App, { store, runManager, findOwn }: RunSupport): 
     async (request) => {
       const run = await findOwn(request, 'write');
       const { from_step, event, steps = {} } = request.body;
+      const caller = callerOf(request);
+      requireCodeScopes(caller, { hasOwnCode: Object.keys(steps).length > 0 });
+      const { ids: owners } = await ownersOf(store.read, caller);
       const exports = Object.fromEntries(
         Object.entries(steps).map(([namespace, value]) => [namespace, JSON.stringify(value)]),
       );
-      const edits = { exports, ...(event === undefined ? {} : { event: JSON.stringify(event) }) };
+      const edits = { exports, owners, ...(event === undefined ? {} : { event: JSON.stringify(event) }) };
       const { runId } = await runManager.restart(run, from_step, edits);
       const made = await findRun(store.read, runId);
       return { data: selectFields(request, made === undefined ? { id: runId } : runView(made)) as never };
@@ -252,7 +265,7 @@ function stepTestRoutes(app: App, { store, stepTrier }: RunSupport): void {
         summary:
           'Run one step by itself, deployed or as it is given; nothing is recorded and nothing is sent',
         description:
-          '`step` needs the scope `write` beside `run`, and an account in its props needs `credentials`.',
+          '`step` and `steps` need the scope `write` beside `run`, and an account in the props of `step` needs `credentials`. A step with a personal account of another member takes no `steps`.',
         params: Type.Object({ id: Type.String({ description: 'p_…' }), namespace: Type.String() }),
         body: Type.Object({
           event: Type.Optional(Type.Unknown({ description: 'steps.trigger.event; default {}' })),
@@ -271,19 +284,20 @@ function stepTestRoutes(app: App, { store, stepTrier }: RunSupport): void {
     },
     async (request) => {
       const { id, namespace } = request.params;
-      const { step: given } = request.body;
+      const { step: given, steps = {} } = request.body;
       if (given !== undefined) requireCodeScopes(callerOf(request), { hasOwnCode: true, props: given.props });
+      // They take the place of what the code of the steps before returns.
+      requireCodeScopes(callerOf(request), { hasOwnCode: Object.keys(steps).length > 0 });
       const workflow = await writable(store.read, callerOf(request), await findWorkflow(store.read, id), {
         what: 'workflow',
         id,
       });
-      const { steps = {}, step } = request.body;
       const event = await eventOfTest(store, id, request.body);
       const caller = callerOf(request);
       const { ids } = await ownersOf(store.read, caller);
       const result = await stepTrier.run(
         workflow,
-        { step: namespace, event, steps, ...(step === undefined ? {} : { given: step }) },
+        { step: namespace, event, steps, ...(given === undefined ? {} : { given }) },
         { ownerId: workflow.owner_id, userId: caller.userId, readableOwners: ids },
       );
       const view: Static<typeof StepTest> = {

@@ -197,8 +197,9 @@ export function runView(
       run.state !== 'waiting' || run.wait_kind === null || run.wait_until_ms === null
         ? null
         : { kind: run.wait_kind, until: new Date(run.wait_until_ms).toISOString() },
-    error: run.error === null ? null : errorView(JSON.parse(run.error) as RunError),
-    reason: run.reason,
+    // Here no caller needs a link of the run, and viewers read it in lists too.
+    error: run.error === null ? null : errorView(JSON.parse(withoutLinks(run.error)) as RunError),
+    reason: run.reason === null ? null : withoutLinks(run.reason),
     wait_reason: waitReason,
     flow_warning: run.flow_warning,
     failed_sends: failedSends,
@@ -249,29 +250,41 @@ export function stepView(
     attempt: step.attempt,
     try: step.try,
     state: isDelayed ? 'waiting' : step.state,
-    input: stored(step.input),
-    exports: stored(hasLinks ? step.exports : withoutLinks(step.exports)),
-    logs: stored(step.logs) as unknown as Static<typeof StepLogs>,
-    error: step.error === null ? null : (JSON.parse(step.error) as StepError),
+    input: stored(hasLinks || step.input === null ? step.input : withoutLinks(step.input)),
+    exports: stored(hasLinks ? step.exports : withoutLinks(withoutAttemptLinks(step.exports))),
+    logs: stored(hasLinks ? step.logs : withoutLinks(step.logs)) as unknown as Static<typeof StepLogs>,
+    error:
+      step.error === null
+        ? null
+        : (JSON.parse(hasLinks ? step.error : withoutLinks(step.error)) as StepError),
     started_at: new Date(step.started_at_ms).toISOString(),
     ended_at: new Date(step.ended_at_ms).toISOString(),
   };
 }
 
+/** A link of a run in a text (run-link.ts): the last part is what cannot be guessed. */
+const linksInText = /\b((?:resume|cancel)\/[0-9A-Za-z]{27}\/[\d.-]{3,80}\/)[0-9a-f]{40}\b/g;
+
+/** Pure: a text in which no link of a run can be used. Blocks, and code, hand their links to the steps behind them, to logs and to receivers. */
+export function withoutLinks(text: string): string {
+  return text.replaceAll(linksInText, '$1hidden');
+}
+
 /** Pure: JSON of exports whose `$attempt`, if they have one, shows no link. */
-function withoutLinks(exports: string): string {
+function withoutAttemptLinks(exports: string): string {
   if (!exports.includes('"$attempt"')) return exports;
   const { $attempt: attempt, ...others } = JSON.parse(exports) as Record<string, unknown>;
   const shown = isRecord(attempt) ? { ...attempt, cancel_url: null, rerun_url: null } : attempt;
   return JSON.stringify({ ...others, $attempt: shown });
 }
 
-export function sendView(send: RunSendTable): Static<typeof Send> {
+export function sendView(send: RunSendTable, hasLinks: boolean): Static<typeof Send> {
+  const shown = (json: string | null) => (hasLinks || json === null ? json : withoutLinks(json));
   return {
     kind: send.kind,
-    payload: stored(send.payload),
+    payload: stored(shown(send.payload)),
     state: send.state,
-    result: stored(send.result),
+    result: stored(shown(send.result)),
     ended_at: time(send.ended_at_ms),
   };
 }

@@ -3,6 +3,7 @@ import { CallerError } from '#lib/errors.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import type { RunStepTable, RunTable, WorkflowTable } from '#storage/tables/workflow-tables.ts';
 import { isStructured, positionsIn } from '#workflows/definitions/block-definition.ts';
+import { foreignAccountOf } from '#workflows/definitions/foreign-accounts.ts';
 import type { StepDefinition, WorkflowDefinition } from '#workflows/definitions/workflow-definition.ts';
 import {
   deploymentAccounts,
@@ -23,6 +24,8 @@ export interface RunEdits {
   event?: string;
   /** JSON object of exports by the namespace of the step, of steps that do not run again. */
   exports?: Readonly<Record<string, string>>;
+  /** Owners whose accounts the caller may put to any use; absent: none. */
+  owners?: readonly string[];
 }
 
 /** A new run that is not stored yet, with the steps that it takes over. */
@@ -56,7 +59,7 @@ export class RunRepeater {
    * A run of the same event and deployment that continues at a step, with what the steps before it had exported. Without `fromStep` it continues
    * where the run ended. Throws CallerError `conflict` for a run that has not ended, and for one with an account of a member that the workflow
    * no longer uses, `invalid_parameter` for a step from which the run cannot
-   * continue, and for exports of a step that it does not take over.
+   * continue, for exports of a step that it does not take over, and for any beside an account of another member.
    */
   async prepareRestart(run: RunTable, fromStep?: string, edits: RunEdits = {}): Promise<RepeatedRun> {
     if (!isTerminal(run)) throw new CallerError('conflict', `run ${run.id} has not ended: cancel it first`);
@@ -70,7 +73,8 @@ export class RunRepeater {
       (step) => step.state === 'succeeded' || step.state === 'caught',
     );
     const from = startOf(steps, recorded, fromStep);
-    const { exports = {} } = edits;
+    const { exports = {}, owners = [] } = edits;
+    if (Object.keys(exports).length > 0) await this.#refuseExportsForForeignAccounts(run, owners);
     const kept = recorded.filter(({ position }) => position < from);
     const unknown = Object.keys(exports).find((name) => !kept.some(({ namespace }) => namespace === name));
     if (unknown !== undefined)
@@ -160,6 +164,17 @@ export class RunRepeater {
         'conflict',
         `run ${run.id} had account ${gone.account_id} of a member, which the workflow no longer uses: replay the run, which takes the current version`,
       );
+  }
+
+  /** They could hand its credentials to any address, as other code of the steps before could. */
+  async #refuseExportsForForeignAccounts(run: RunTable, owners: readonly string[]): Promise<void> {
+    const account = await foreignAccountOf(this.#store.read, run.deployment_id, { owners });
+    if (account === undefined) return;
+    throw new CallerError(
+      'invalid_parameter',
+      `steps: account ${account} of the workflow belongs to another member, who has agreed to what its steps export, not to exports of a request: leave them out, or give another event`,
+      { parameter: 'steps' },
+    );
   }
 
   async #workflowOf(run: RunTable): Promise<WorkflowTable> {

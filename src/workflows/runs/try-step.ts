@@ -11,11 +11,14 @@ import type { Store } from '#storage/store.ts';
 import type { WorkflowTable } from '#storage/tables/workflow-tables.ts';
 import { bothRedactors, makeRedactor } from '#vault/redact.ts';
 import type { WorkflowDeployer } from '#workflows/definitions/deploy-workflow.ts';
+import { foreignAccountOf } from '#workflows/definitions/foreign-accounts.ts';
 import type { Deployments } from '#workflows/definitions/load-deployment.ts';
 import { loadStep } from '#workflows/definitions/load-step.ts';
 import { type LoadedDeployment, packagesOf } from '#workflows/definitions/loaded-deployment.ts';
 import type { StepInput } from '#workflows/definitions/step-input.ts';
+import type { WorkflowDefinition } from '#workflows/definitions/workflow-definition.ts';
 import { isNamespace } from '#workflows/definitions/workflow-input.ts';
+import { findDeployment } from '#workflows/definitions/workflow-store.ts';
 import { ActionSlots } from './action-slots.ts';
 import { detachedRun } from './detached-run.ts';
 import { type HttpAnswer, httpAnswer } from './http-answer.ts';
@@ -64,15 +67,19 @@ export class StepTrier {
   }
 
   /**
-   * Throws CallerError `not_found` for an unknown step, `invalid_parameter` for exports of what can be no step,
-   * `actions_busy`, and the errors of building and checking a given step, each naming `step` and the field.
+   * Throws CallerError `not_found` for an unknown step, `invalid_parameter` for exports of what can be no step, and for those
+   * given to a step with an account of another member, `actions_busy`, and the errors of building and checking a given step, each naming
+   * `step` and the field.
    */
   async run(workflow: WorkflowTable, trial: StepTrial, owner: ComponentOwner): Promise<StepTrialResult> {
     const release = this.#slots.take(workflow.owner_id);
     try {
       const deployed = await this.#options.deployments.get(workflow.deployment_id);
       requireSteps(trial, deployed);
-      if (trial.given === undefined) return await this.#runDeployed(workflow, trial, deployed);
+      if (trial.given === undefined) {
+        await this.#requireAgreement(trial, deployed, owner);
+        return await this.#runDeployed(workflow, trial, deployed);
+      }
       const step = { ...trial.given, namespace: trial.step };
       const deployment = await this.#load(workflow, step, deployed, owner);
       try {
@@ -84,6 +91,30 @@ export class StepTrier {
     } finally {
       release();
     }
+  }
+
+  /** A member whose account a step uses has agreed to its code with what the steps before it export, while it is enabled. */
+  async #requireAgreement(
+    trial: StepTrial,
+    deployed: LoadedDeployment,
+    { readableOwners: owners }: ComponentOwner,
+  ): Promise<void> {
+    const isDisabled = deployed.steps.some(({ namespace, disabled }) => namespace === trial.step && disabled);
+    if (!isDisabled && Object.keys(trial.steps).length === 0) return;
+    const { read } = this.#options.store;
+    const deployment = await findDeployment(read, deployed.id);
+    const { steps = [] } = JSON.parse(deployment?.definition ?? '{}') as Partial<WorkflowDefinition>;
+    const usedIn = steps.find(({ namespace }) => namespace === trial.step)?.configuredProps ?? '';
+    const account = await foreignAccountOf(read, deployed.id, { owners, usedIn });
+    if (account === undefined) return;
+    const whose = `account ${account} of step ${trial.step} belongs to another member, who`;
+    const [parameter, why] = isDisabled
+      ? ['namespace', `the step is disabled; ${whose} has not agreed to run it`]
+      : [
+          'steps',
+          `${whose} has agreed to what the steps before it export, not to exports of a request: leave them out, or run the workflow with an event of yours`,
+        ];
+    throw new CallerError('invalid_parameter', `${parameter}: ${why}`, { parameter });
   }
 
   #runDeployed(
