@@ -49,7 +49,7 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
     status: 403,
     meaning: 'A request with the cookie of a session did not come from a page of this service.',
   },
-  forbidden: { status: 403, meaning: 'You can see this, but your role does not allow changing it.' },
+  forbidden: { status: 403, meaning: 'You can see this, but your role lets you neither change nor run it.' },
   not_found: { status: 404, meaning: 'There is no such thing, or it belongs to others.' },
   unknown_path: { status: 404, meaning: 'No operation has this path.' },
   method_not_allowed: { status: 405, meaning: 'The path exists with other methods; Allow lists them.' },
@@ -220,7 +220,11 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
     meaning:
       'The source or workflow was deleted while the request waited for its reply: its run was ended, or never began (only from endpoints).',
   },
-  no_response: { status: 500, meaning: 'The component ended without responding (only from endpoints).' },
+  no_response: {
+    status: 500,
+    meaning:
+      'The component ended without responding, or its run did not begin in time (only from endpoints).',
+  },
   reply_too_large: {
     status: 500,
     meaning:

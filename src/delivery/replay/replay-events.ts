@@ -106,7 +106,7 @@ export async function cancelReplay(options: ReplayOptions, caller: Caller, id: s
   const { store, clock, onJobs } = options;
   const { replay, owners } = await readableReplay(options, caller, id);
   if (!owners.mayWrite(replay.owner_id) && !owners.mayWrite(replay.emitter_owner_id))
-    throw new CallerError('forbidden', 'your role in this workspace does not allow changing its replays');
+    throw new CallerError('forbidden', 'your role in this workspace lets you only read its replays');
   await store.transaction(async (tx) => {
     const locked = await lockReplay(store, tx, id);
     if (locked === undefined || locked.state === 'cancelled') return;

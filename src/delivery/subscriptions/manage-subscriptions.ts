@@ -221,10 +221,7 @@ async function endSubscription(
   row: SubscriptionTable,
 ): Promise<void> {
   if (!owners.mayWrite(row.emitter_owner_id) && !owners.mayWrite(row.listener_owner_id))
-    throw new CallerError(
-      'forbidden',
-      'your role in this workspace does not allow changing its subscriptions',
-    );
+    throw new CallerError('forbidden', 'your role in this workspace lets you only read its subscriptions');
   noteOwner(row.emitter_owner_id);
   await store.transaction(async (tx) => {
     if (!(await deleteSubscription(tx, row.id))) throw notFound('subscription', row.id);

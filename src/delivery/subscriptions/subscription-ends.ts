@@ -92,10 +92,7 @@ export function requireWritable(
     throw notFound(what, id, parameter);
   }
   if (!owners.mayWrite(ownerId))
-    throw new CallerError(
-      'forbidden',
-      'your role in this workspace does not allow changing its subscriptions',
-    );
+    throw new CallerError('forbidden', 'your role in this workspace lets you only read its subscriptions');
   return ownerId;
 }
 

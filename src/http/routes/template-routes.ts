@@ -175,10 +175,7 @@ export function templateRoutes(app: App, { store, templateMaker }: TemplateRoute
       if (!isDeleted) {
         const found = await findTemplate(store.read, id, owners.ids);
         if (found !== undefined && owners.mayRead(found.owner_id))
-          throw new CallerError(
-            'forbidden',
-            'your role in this workspace does not allow changing its templates',
-          );
+          throw new CallerError('forbidden', 'your role in this workspace lets you only read its templates');
         throw notFound('template', id);
       }
       return reply.code(204).send(null);
