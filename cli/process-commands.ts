@@ -54,7 +54,9 @@ async function show(session: Session): Promise<void> {
     ],
     'No process of user code is alive now. The next call starts one.',
   );
-  session.terminal.note(`Sandbox: ${data.sandbox}.`);
+  // A node of the version before does not say how many are ready.
+  const ready = data.ready === undefined ? '' : ` Ready for code: ${data.ready} more.`;
+  session.terminal.note(`Sandbox: ${data.sandbox}.${ready}`);
   if (data.set_apart.length === 0) return;
   session.terminal.note('Set apart, each in a process of its own until its code changes:');
   showList(

@@ -46,6 +46,7 @@ test('the service starts from top to bottom, and stops from bottom to top', asyn
       'retention pruner',
       'accounts',
       'scheduler',
+      'timers due soon',
       'dashboard build',
       'HTTP server',
       'mail server',

@@ -77,7 +77,8 @@ interface Part {
 /** The parts that start when everything is made: from the top to the bottom. They stop from the bottom to the top, before what they need is closed. */
 function partsInOrder(platform: Platform, domain: Domain, edges: Edges): Part[] {
   const { has, store, vault, pool } = platform;
-  const { delivery, accounts, actionRunner, sourceReplies, keptAnswers, sourceDeployer, scheduler } = domain;
+  const { delivery, accounts, actionRunner, sourceReplies, keptAnswers, sourceDeployer, scheduler, dueSoon } =
+    domain;
   const { workflowRuns, fileBucket, unnamedBucket } = domain;
   const { apiRequests } = domain;
   const { server, streams, dashboardPages, startMail } = edges;
@@ -134,6 +135,11 @@ function partsInOrder(platform: Platform, domain: Domain, edges: Edges): Part[] 
       name: 'scheduler',
       start: () => (has('scheduler') ? scheduler.start() : undefined),
       stop: () => scheduler.stop(),
+    },
+    {
+      name: 'timers due soon',
+      start: () => (has('worker') ? dueSoon.start() : undefined),
+      stop: () => dueSoon.stop(),
     },
     { name: 'dashboard build', stop: () => dashboardPages.stop() },
     {

@@ -7,6 +7,8 @@ import {
   stopListeningToFailures,
 } from '#delivery/subscriptions/manage-subscriptions.ts';
 import { EndpointDirectory } from '#ingress/resolve-endpoint.ts';
+import { countWorkingNodes } from '#jobs/node-store.ts';
+import { DueSoon } from '#schedule/due-soon.ts';
 import { Scheduler } from '#schedule/scheduler.ts';
 import { SourceTicks } from '#schedule/source-ticks.ts';
 import { SourceDeployer } from '#sources/deploy-source.ts';
@@ -36,7 +38,8 @@ export function assembleDeployers(platform: Platform, domain: Deliveries & Runs)
   const workflowDeployer = assembleWorkflowDeployer(platform, {
     ...{ ...domain, ...timersAndEndpoints, sourceDeployer },
   });
-  return { ...timersAndEndpoints, isClockUnreliable, sourceDeployer, workflowDeployer };
+  const dueSoon = assembleDueSoon(platform);
+  return { ...timersAndEndpoints, dueSoon, isClockUnreliable, sourceDeployer, workflowDeployer };
 }
 
 function assembleScheduler(
@@ -59,6 +62,15 @@ function assembleScheduler(
     time: storeTime(store, clock),
     isPaused,
     logger,
+  });
+}
+
+function assembleDueSoon({ store, runner, clock, logger }: Platform): DueSoon {
+  const time = storeTime(store, clock);
+  return new DueSoon({
+    ...{ store, time, logger },
+    partOfRuns: async () => (store.isShared ? 1 / Math.max(1, await countWorkingNodes(store.read, time)) : 1),
+    tell: (ownerIds, part) => runner.expectOwners(ownerIds, part),
   });
 }
 

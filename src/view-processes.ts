@@ -54,6 +54,7 @@ export async function viewProcesses(
     node,
     sandbox: runner.stats().level,
     processes_max: processesMax,
+    ready: runner.stats().prewarmed,
     memory_bytes: all.shares.reduce((sum, { memoryBytes }) => sum + memoryBytes, 0),
     memory_bytes_max: memoryBytesMax,
     processes: all.processes.map(({ pid, ownerId, isShared, state, deploymentIds, lastBlame, ...rest }) => ({

@@ -78,6 +78,18 @@ test('a process that starts for an owner beyond its share has a low priority fro
   assert.equal(begin('a', 'later').isGreedy, false, 'the owner is within the share again');
 });
 
+test('an owner is beyond its share as long as a process that was slowed wants more, however little it gets', () => {
+  const shares = new CpuShares<Process>(2);
+  const [slowed, next, other] = [processOf('a', 'slowed'), processOf('a', 'next'), processOf('b', 'other')];
+  pass(shares, [[slowed, 0], [other, 0]]); // biome-ignore format: one look
+  pass(shares, [[slowed, 1_600, true]]);
+  assert.equal(shares.begin({ process: next, ownerId: 'a', cpuMs: 0 }), true);
+  assert.deepEqual(pass(shares, [[slowed, 10, true], [next, 10, true], [other, 1_500, true]]), [['other', true]]); // biome-ignore format: one look
+  assert.equal(shares.begin({ process: processOf('a', 'third'), ownerId: 'a', cpuMs: 0 }), true);
+  assert.deepEqual(pass(shares, [[slowed, 0], [next, 0]]), [['slowed', false], ['next', false]]); // biome-ignore format: one look
+  assert.equal(shares.begin({ process: processOf('a', 'fourth'), ownerId: 'a', cpuMs: 0 }), false);
+});
+
 test('processor time that a process used since it was given to its owner counts at the first look', () => {
   const shares = new CpuShares<Process>(1);
   const process = processOf('a', 'new');

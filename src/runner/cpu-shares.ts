@@ -41,8 +41,8 @@ export class CpuShares<P extends object> {
   readonly #cores: number;
   readonly #cpuMs = new WeakMap<P, number>();
   readonly #greedy = new WeakSet<P>();
-  /** Owners who were beyond their share at the last look. */
-  #beyond: ReadonlySet<string> = new Set();
+  /** Owners who were beyond their share at the last look, or whose processes still want what they were slowed for. */
+  #beyond = new Set<string>();
 
   constructor(cores: number) {
     this.#cores = cores;
@@ -65,15 +65,18 @@ export class CpuShares<P extends object> {
     const byOwner = new Map<string, number>();
     for (const { ownerId, usedMs } of used) byOwner.set(ownerId, (byOwner.get(ownerId) ?? 0) + usedMs);
     const nearlyMs = nearlyPart * this.#shareCores([...byOwner.values()], elapsedMs) * elapsedMs;
+    const isBusy = ({ usedMs, wantsCpu }: { usedMs: number; wantsCpu: boolean }) =>
+      wantsCpu || usedMs > notedPart * elapsedMs;
     this.#beyond = new Set(
       [...byOwner].filter(([, usedMs]) => usedMs > nearlyMs).map(([ownerId]) => ownerId),
     );
-    return used.map(({ process, ownerId, usedMs, wantsCpu }) => {
-      const isNoted = usedMs > notedPart * elapsedMs;
-      const isBeyond = this.#beyond.has(ownerId);
+    // Processes with the lower priority get little time, so using little is no proof that an owner needs no more: each further process of
+    // such an owner had the usual priority for a second, and twenty of them at a time made calls of others take ten times as long.
+    for (const one of used) if (this.#greedy.has(one.process) && isBusy(one)) this.#beyond.add(one.ownerId);
+    return used.map((one) => {
+      const { process, ownerId, usedMs } = one;
       const was = this.#greedy.has(process);
-      // A process with the lower priority gets little time, so using little is no proof that it needs no more.
-      const isGreedy = (isNoted || wantsCpu) && (was || isBeyond);
+      const isGreedy = isBusy(one) && this.#beyond.has(ownerId);
       if (isGreedy) this.#greedy.add(process);
       else this.#greedy.delete(process);
       const cores = elapsedMs > 0 ? usedMs / elapsedMs : 0;

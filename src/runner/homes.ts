@@ -57,6 +57,14 @@ export class Homes {
     return this.#all;
   }
 
+  /** Number of owners of these that have no process that deployments share. */
+  countWithout(ownerIds: readonly string[]): number {
+    const owners = new Set(ownerIds);
+    for (const homes of this.#taking.values())
+      for (const home of homes) if (home.isShared && this.#isFit(home)) owners.delete(home.ownerId);
+    return owners.size;
+  }
+
   /** Returns the home for a call, and starts it when needed. Returns an outcome when no process can be started. */
   find(request: CallRequest): Home | CallOutcome | Promise<Home | CallOutcome> {
     const isShared = this.#mayShare(request);

@@ -46,6 +46,9 @@ export class ProcessPool {
   readonly #waiters: Waiter[] = [];
   /** Processes that were ended to make room and are not gone yet, with the time when they were told to. */
   readonly #makingRoom = new Map<SandboxProcess, number>();
+  /** Processes that are about to be taken: as many are kept ready. */
+  #expected = 0;
+  #surplusTimer: NodeJS.Timeout | undefined;
   #booting = 0;
   /** Number of booting processes that start for one waiter. */
   #bootingSpecial = 0;
@@ -95,6 +98,23 @@ export class ProcessPool {
 
   get readyCount(): number {
     return this.#ready.length;
+  }
+
+  /**
+   * Says how many processes will be taken in a moment. They are started one after another, as far as there is room for them, and end when they were
+   * not needed after all.
+   */
+  expect(count: number): void {
+    this.#expected = Math.min(count, this.#shares.processesThatFit);
+    if (this.#ready.length > this.#prewarmed) this.#surplusTimer ??= this.#endSurplusLater();
+    this.#fill();
+  }
+
+  #endSurplusLater(): NodeJS.Timeout {
+    return setTimeout(() => {
+      this.#surplusTimer = undefined;
+      while (this.#ready.length > this.#prewarmed) this.#ready.pop()?.kill('retired');
+    }, this.#options.limits.surplusKeptMs);
   }
 
   /**
@@ -213,10 +233,15 @@ export class ProcessPool {
   #takeReady(): SandboxProcess | undefined {
     for (let process = this.#ready.shift(); process !== undefined; process = this.#ready.shift()) {
       if (!process.usable) continue;
+      this.#sawTaken();
       this.#fill();
       return process;
     }
     return undefined;
+  }
+
+  #sawTaken(): void {
+    this.#expected = Math.max(0, this.#expected - 1);
   }
 
   #leave(waiter: Waiter): boolean {
@@ -233,6 +258,7 @@ export class ProcessPool {
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#timer);
+    clearTimeout(this.#surplusTimer);
     this.#letWaitersGo();
     await this.#starter.close();
   }
@@ -255,7 +281,9 @@ export class ProcessPool {
         urgent ? 0 : this.#lastSpawnAt + limits.refillIntervalMs,
         this.#failedAt + limits.startRetryMs,
       );
-      if (now < earliest || (!urgent && this.#booting > 0)) {
+      // This method is called again when the one that starts now is ready.
+      if (!urgent && this.#booting > 0) return;
+      if (now < earliest) {
         this.#fillLater(Math.max(earliest - now, 1));
         return;
       }
@@ -272,7 +300,7 @@ export class ProcessPool {
   /** Number of processes that are kept ready. */
   get #prewarmed(): number {
     const { prewarmed, prewarmedUnused } = this.#options.limits;
-    return this.#isUsed ? prewarmed : Math.min(prewarmed, prewarmedUnused);
+    return Math.max(this.#expected, this.#isUsed ? prewarmed : Math.min(prewarmed, prewarmedUnused));
   }
 
   /** Ends an idle process for the first waiting owner for whom that is possible. */
@@ -356,6 +384,7 @@ export class ProcessPool {
       const next = waiter === undefined ? undefined : this.#ready.shift();
       if (waiter === undefined || next === undefined) return;
       if (!next.usable) continue;
+      this.#sawTaken();
       this.#leave(waiter);
       this.#give(next, waiter);
     }

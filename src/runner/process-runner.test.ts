@@ -470,6 +470,44 @@ test('a runner that has run no code keeps fewer processes ready than one in use'
   }
 });
 
+test('processes are ready for owners whose code is due, and end when it does not come', async () => {
+  const limits = { prewarmed: 1, prewarmedUnused: 1, refillIntervalMs: 0, surplusKeptMs: 1 };
+  const own = await startRunnerFixture({ limits });
+  const ready = () => own.runner.stats().prewarmed;
+  try {
+    await own.run('return 1', { deploymentId: 'dc_here', ownerId: 'u_here' });
+    own.runner.expectOwners(['u_here', 'u_2', 'u_3', 'u_4', 'u_5'], 1);
+    await waitFor(() => ready() === 4);
+    await own.run('return 1', { deploymentId: 'dc_2', ownerId: 'u_2' });
+    await own.run('return 1', { deploymentId: 'dc_3', ownerId: 'u_3' });
+    // It begins to start after those that would replace what was taken.
+    await own.run('return 1', { deploymentId: 'dc_special', ownerId: 'u_here', memoryMb: 100 });
+    assert.equal(ready(), 2, 'those that were taken are not replaced');
+    own.runner.expectOwners(['u_4', 'u_5', 'u_6', 'u_7'], 0.75);
+    await waitFor(() => ready() === 3);
+    own.runner.expectOwners([], 1);
+    await waitFor(() => ready() === 1);
+  } finally {
+    await own.close();
+  }
+});
+
+test('processes for owners whose code is due leave room for what is needed now, and fit into the memory', async () => {
+  const limits = { prewarmed: 1, prewarmedUnused: 1, refillIntervalMs: 0 };
+  const full = await startRunnerFixture({ limits: { ...limits, processesMax: 2 } });
+  const small = await startRunnerFixture({ limits: { ...limits, memoryBudgetMb: 32 } });
+  const owners = ['u_1', 'u_2', 'u_3', 'u_4', 'u_5'];
+  try {
+    for (const { runner } of [full, small]) runner.expectOwners(owners, 1);
+    await waitFor(() => full.runner.stats().prewarmed === 2 && small.runner.stats().prewarmed === 2);
+    for (const { run } of [full, small])
+      assert.equal(resultOf(await run('return 1', { memoryMb: 100, ownerId: 'u_9' })), 1);
+    assert.equal(small.runner.stats().prewarmed, 2);
+  } finally {
+    await Promise.all([full.close(), small.close()]);
+  }
+});
+
 test('without a sandbox, for development, calls work too', async () => {
   const open = await startRunnerFixture({ level: 'off' });
   try {

@@ -453,6 +453,10 @@ class ProcessRunner implements Runner {
     });
   }
 
+  expectOwners(ownerIds: readonly string[], part: number): void {
+    if (this.#closing === undefined) this.#pool.expect(Math.ceil(this.#homes.countWithout(ownerIds) * part));
+  }
+
   async forget(deploymentId: string): Promise<void> {
     this.#transfers.forget(deploymentId);
     for (const placing of this.#placings.get(deploymentId) ?? []) placing.forgotten = true;

@@ -14,6 +14,8 @@ const partForNewcomers = 1 / 4;
 /** The part of what is left of those that one owner may have while several others are at work: however many come, the next one finds some. */
 const partOfRest = 1 / 8;
 const mebibyte = 1024 * 1024;
+/** Private memory of a process with small code. */
+const usualProcessBytes = 16 * mebibyte;
 
 /** Limits that an operator has set for an owner. They apply where they are lower than its share. */
 export interface OwnerProcessLimits {
@@ -67,6 +69,11 @@ export class ProcessShares {
   sawMemory(process: Taken, bytes: number): void {
     const taken = this.#taken.get(process);
     if (taken !== undefined) taken.memoryBytes = bytes;
+  }
+
+  /** Number of further processes with small code for which there is memory. */
+  get processesThatFit(): number {
+    return Math.max(0, Math.floor((this.#memoryBytesMax - this.#uses().all.memoryBytes) / usualProcessBytes));
   }
 
   memoryOf(process: Taken): number {

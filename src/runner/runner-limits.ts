@@ -34,6 +34,8 @@ export interface RunnerLimits {
   prewarmed: number;
   /** The same before the first call: a service without code holds the memory of one. */
   prewarmedUnused: number;
+  /** Processes that were started for owners who were expected, and have not come, end after this time. */
+  surplusKeptMs: number;
   /**
    * A process that no call needs for this long loads the HTTP clients, which cost the first `fetch` 40 ms. A process that is needed sooner is one
    * of many that start now, and the machine has no time for this.
@@ -92,6 +94,7 @@ export const defaultRunnerLimits: RunnerLimits = {
   memoryBudgetMb: 2048,
   prewarmed: 2,
   prewarmedUnused: 1,
+  surplusKeptMs: 30_000,
   prewarmAfterMs: 1_000,
   refillIntervalMs: 100,
   startRetryMs: 1000,

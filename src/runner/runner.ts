@@ -19,6 +19,11 @@ export interface Runner {
   describe(request: DescribeRequest): Promise<DescribeOutcome>;
   /** Runs a hook, `run`, `additionalProps`, `eventNames` or options of a deployed component on its warm process. */
   call(request: CallRequest, options?: CallOptions): Promise<CallOutcome>;
+  /**
+   * Says whose code is due in a moment, so that processes for owners that have none are started before. `part` of the calls, more than 0 and at most 1,
+   * come to this node.
+   */
+  expectOwners(ownerIds: readonly string[], part: number): void;
   /** Takes a deployment out of its process, and ends a process that only it uses. Calls in flight end as `cancelled`. */
   forget(deploymentId: string): Promise<void>;
   /** Removes the folder that was `/tmp` of calls with this `scratch`, if the deployment's process still runs. */

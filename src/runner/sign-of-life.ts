@@ -45,11 +45,17 @@ export class SignOfLife {
 
   #begin(ms: number): Deferred<boolean> {
     const asked = new Deferred<boolean>();
+    let isOver = false;
     const stop = this.#timer.after(ms, () => {
-      this.#isMissing = true;
-      asked.resolve(false);
+      // A sign that came while the service itself was busy has not been read yet; it is before this.
+      setImmediate(() => {
+        if (isOver) return;
+        this.#isMissing = true;
+        asked.resolve(false);
+      });
     });
     void asked.promise.then(() => {
+      isOver = true;
       stop();
       this.#asked = undefined;
     });

@@ -23,8 +23,18 @@ function localTimes(ms: number, timezone: string): Record<string, unknown> {
 
 const dayNames = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'];
 
-function zonedTime(ms: number, timezone: string): Record<string, unknown> {
-  const { fields, longDate } = formatsOf(timezone);
+/** Timers that are due together ask for the same time. */
+function zonedTime(ms: number, timezone: string): Readonly<Record<string, unknown>> {
+  const formats = formatsOf(timezone);
+  if (formats.latest?.ms !== ms) formats.latest = { ms, time: formattedTime(ms, timezone, formats) };
+  return formats.latest.time;
+}
+
+function formattedTime(
+  ms: number,
+  timezone: string,
+  { fields, longDate }: Formats,
+): Readonly<Record<string, unknown>> {
   const parts = new Map(fields.formatToParts(ms).map(({ type, value }) => [type, value]));
   const part = (type: Intl.DateTimeFormatPartTypes) => parts.get(type) ?? '';
   const offset = part('timeZoneName').replace('GMT', '') || 'Z';
@@ -52,6 +62,8 @@ function zonedTime(ms: number, timezone: string): Record<string, unknown> {
 interface Formats {
   fields: Intl.DateTimeFormat;
   longDate: Intl.DateTimeFormat;
+  /** The time that was asked for last. */
+  latest?: { ms: number; time: Readonly<Record<string, unknown>> };
 }
 
 /** More than there are zones; a zone name in other letter case counts as another one, so there is a bound. */

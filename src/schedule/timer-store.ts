@@ -110,6 +110,28 @@ export async function readTimerTimes(
   return { nowMs: Number(row.now_ms), nextMs: row.next_ms ?? undefined };
 }
 
+/** Timers that are looked through for the owners of those due soon. */
+const timersDueSoonMax = 2_000;
+
+/** Owners of timers that are due after `afterMs` and until `untilMs`: of the first thousands of them. */
+export async function ownersDueBetween(db: Db, afterMs: number, untilMs: number): Promise<string[]> {
+  const rows = await db
+    .selectFrom((from) =>
+      from
+        .selectFrom('timers')
+        .select('owner_id')
+        .where('next_at_ms', '>', afterMs)
+        .where('next_at_ms', '<=', untilMs)
+        .orderBy('next_at_ms')
+        .limit(timersDueSoonMax)
+        .as('soon'),
+    )
+    .select('owner_id')
+    .distinct()
+    .execute();
+  return rows.map(({ owner_id }) => owner_id);
+}
+
 /**
  * After the clock stepped back: interval timers that were planned at a time that is now the future would stand still
  * until the clock catches up; they are restarted from now. Returns how many.

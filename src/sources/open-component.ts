@@ -10,7 +10,7 @@ import { checkAccounts } from './check-accounts.ts';
 import { type DeploymentContext, stringsIn } from './deployment.ts';
 import { openAccounts } from './open-accounts.ts';
 import { isSecretProp } from './sealed-props.ts';
-import { accountProps, refuseMasked, runtimeProps, undefinedProps } from './source-props.ts';
+import { accountProps, refuseMasked, runtimeProps, timerSchedules, undefinedProps } from './source-props.ts';
 
 /** A component that is not deployed, with the values it has so far: ready to be asked something. */
 export interface OpenedComponent {
@@ -48,6 +48,7 @@ export async function openComponent(
   const values = hasAdditionalProps
     ? draftProps(incomplete, given.values, { expressions: true }).values
     : validateProps(incomplete, given.values, { unknown: 'keep', expressions: true });
+  timerSchedules(definitions, values);
   const accounts = accountProps(definitions, values);
   await checkAccounts(db, accounts, given.owners, []);
   const { credentials } = await openAccounts(given.context.credentials, accounts, {

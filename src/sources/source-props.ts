@@ -15,12 +15,14 @@ export function timerSchedules(
     .filter((definition) => definition.type === '$.interface.timer')
     .flatMap((definition) => {
       const schedule = timerSchedule(definition, values[definition.name]);
-      return schedule === undefined ? [] : [{ prop: definition.name, schedule }];
+      if (schedule === undefined) return [];
+      checkSchedule(schedule, `configured_props.${definition.name}`);
+      return [{ prop: definition.name, schedule }];
     });
 }
 
+/** The schedule that is written in a timer prop, which may never fire any longer. Throws `invalid_prop` naming the prop. */
 function timerSchedule(definition: PropDefinition, configured: unknown): Schedule | undefined {
-  const parameter = `configured_props.${definition.name}`;
   const legacy =
     definition.intervalSeconds === undefined ? undefined : { intervalSeconds: definition.intervalSeconds };
   const value = definition.static ?? configured ?? definition.default ?? legacy;
@@ -31,16 +33,12 @@ function timerSchedule(definition: PropDefinition, configured: unknown): Schedul
   const intervalSeconds = value.intervalSeconds ?? value.interval_seconds;
   const { cron } = value;
   if (typeof cron === 'string' && cron !== '') {
-    const schedule = { cron, timezone: (value.timezone as string | undefined) ?? 'UTC' };
-    checkSchedule(schedule, parameter);
-    return schedule;
+    return { cron, timezone: (value.timezone as string | undefined) ?? 'UTC' };
   }
   if (intervalSeconds === undefined || intervalSeconds === null) {
     throw propError(definition.name, 'expected { intervalSeconds } or { cron, timezone }');
   }
-  const schedule = { intervalSeconds: intervalSeconds as number };
-  checkSchedule(schedule, parameter);
-  return schedule;
+  return { intervalSeconds: intervalSeconds as number };
 }
 
 export function hasHttpInterface(definitions: readonly PropDefinition[]): boolean {
@@ -69,15 +67,15 @@ export function accountProps(
     });
 }
 
-/** What `this.<prop>` is made from (runner interface, `CallRequest.props`). */
+/**
+ * What `this.<prop>` is made from (runner interface, `CallRequest.props`). Schedules were checked when they were set: checking them for each of a
+ * thousand timers that are due together takes a quarter of a second.
+ */
 export function runtimeProps(
   definitions: readonly PropDefinition[],
   values: ConfiguredProps,
   context: { endpointUrl: string | undefined; credentials: ReadonlyMap<string, Record<string, unknown>> },
 ): Record<string, unknown> {
-  const schedules = new Map(
-    timerSchedules(definitions, values).map(({ prop, schedule }) => [prop, schedule]),
-  );
   const props: Record<string, unknown> = {};
   for (const definition of definitions) {
     const { name, type } = definition;
@@ -87,7 +85,7 @@ export function runtimeProps(
     } else if (type === '$.interface.http') {
       props[name] = { endpoint: context.endpointUrl };
     } else if (type === '$.interface.timer') {
-      props[name] = schedules.get(name) ?? {};
+      props[name] = timerSchedule(definition, values[name]) ?? {};
     } else {
       const value = values[name] ?? definition.default;
       if (value !== undefined) props[name] = value;

@@ -134,6 +134,24 @@ forEachSharedService((fixture) => {
     assert.deepEqual(await service.events(berlin.id), []);
   });
 
+  test('processes are ready before timers of several owners are due', async () => {
+    const { service } = fixture;
+    const readyWithoutTimers = 2;
+    const startMs = Date.now();
+    // Some are always due within the next half minute, also where the first are due before their processes have started.
+    for (let n = 0; n < 12; n += 1) {
+      const due = new Date(startMs + 25_000 + n * 5_000);
+      const cron = `${due.getUTCSeconds()} ${due.getUTCMinutes()} * * * *`;
+      const { body } = await service.api('POST', '/v1/workspaces', { name: `Due soon ${n}` });
+      const place = { org_id: body.data.id, component_code: timed };
+      await service.createSource({ ...place, configured_props: { timer: { cron } } });
+    }
+    await waitFor(async () => {
+      const metrics = await (await fetch(`${service.url}/metrics`)).text();
+      return Number(/^millrace_runner_prewarmed (\d+)$/m.exec(metrics)?.[1]) > readyWithoutTimers;
+    });
+  });
+
   test('a default of the component is the schedule when none is given, and null means the same', async () => {
     const { service } = fixture;
     const code = timed.replace(

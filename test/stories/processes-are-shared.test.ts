@@ -193,6 +193,7 @@ forEachSharedService((fixture) => {
     assert.equal(named(ofTheirs), undefined);
     assert.match(data.node, /^node_/);
     assert.ok(data.processes.length <= data.processes_max && data.memory_bytes_max > 0);
+    assert.ok(Number.isInteger(data.ready) && data.ready >= 0);
 
     await using folder = await createTempFolder('processes');
     const environment = { MILLRACE_URL: admin.url, MILLRACE_API_KEY: admin.key };

@@ -5,6 +5,7 @@ import type { ComponentShape } from '#components/component-shape.ts';
 import { insertComponent } from '#components/component-store.ts';
 import { EventBus } from '#events/event-bus.ts';
 import { OutcomeRecorder } from '#health/outcome-store.ts';
+import { must } from '#lib/assert.ts';
 import { type Clock, systemClock } from '#lib/clock.ts';
 import { UnavailableError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
@@ -53,6 +54,9 @@ export class DeployerFixture {
   /** How a call ends; by default it finishes. */
   answer: (hook: string, request: CallRequest) => CallOutcome | Promise<CallOutcome> = () => finished;
 
+  /** Lanes in which a run has failed that is to be tried again before those behind it. */
+  readonly restingLanes = new Set<string>();
+
   /** How far the clock of this node is ahead. */
   aheadMs = 0;
   readonly clock: Clock = { now: () => systemClock.now() + this.aheadMs };
@@ -81,6 +85,7 @@ export class DeployerFixture {
       },
       forget: () => Promise.resolve(),
       releaseScratch: () => undefined,
+      expectOwners: () => undefined,
       processes: () => ({ processesMax: 0, memoryBytesMax: 0, processes: [], shares: [], setApart: [] }),
       stats: () => ({
         ...{ level: 'off', ownUsers: false, addons: false, warm: 0, deployments: 0, setApart: 0 },
@@ -117,6 +122,10 @@ export class DeployerFixture {
         },
       },
       router: noSubscribers,
+      pool: {
+        rests: (lane) => this.restingLanes.has(lane),
+        fails: ({ lane }) => this.restingLanes.add(must(lane, 'the lane')),
+      },
       onFlowEnded: () => {},
       limits: { deadlineMs: 300_000, memoryMb: 64, componentDbBytesMax: 10_000 },
     });

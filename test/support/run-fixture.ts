@@ -125,6 +125,7 @@ export class RunFixture implements AsyncDisposable {
       call: (request, callOptions = {}) => this.#answer(request, callOptions),
       forget: () => Promise.resolve(),
       releaseScratch: () => undefined,
+      expectOwners: () => undefined,
       processes: () => ({ processesMax: 0, memoryBytesMax: 0, processes: [], shares: [], setApart: [] }),
       stats: () => ({
         ...{ level: 'off', ownUsers: false, addons: false, warm: 0, deployments: 0, setApart: 0 },

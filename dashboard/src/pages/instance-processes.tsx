@@ -54,7 +54,7 @@ export function InstanceProcesses() {
       <section className="card" aria-label="Summary">
         <dl className="figures">
           <Figure name="Processes" value={formatNumber(data.processes.length)}>
-            of at most {formatNumber(data.processes_max)}
+            of at most {formatNumber(data.processes_max)}; {formatNumber(data.ready)} more are ready for code
           </Figure>
           <Figure
             name="Calls under way"

@@ -141,6 +141,10 @@ const ProcessesShape = Type.Object({
   node: Type.String({ description: 'node_…: the node that answers' }),
   sandbox: OneOf(sandboxLevels, { description: 'Isolation of user code' }),
   processes_max: Type.Integer({ description: 'Processes that this node has at once' }),
+  ready: Type.Integer({
+    description:
+      'Processes without code, ready for the next owner that needs one; more of them before timers are due',
+  }),
   memory_bytes: Type.Integer({ description: 'Private memory of all processes of this node together' }),
   memory_bytes_max: Type.Integer({ description: 'Beyond it, processes that are idle end' }),
   processes: Type.Array(
