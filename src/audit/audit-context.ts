@@ -92,3 +92,8 @@ export function noteAnswer(answer: unknown): void {
   const context = auditContexts.getStore();
   if (context !== undefined) context.answer = answer;
 }
+
+/** The user whose change is under way. Undefined: what is under way is no change of a user. */
+export function changingUser(): string | undefined {
+  return auditContexts.getStore()?.actor.userId ?? undefined;
+}

@@ -3,13 +3,17 @@ import { mkdir, readdir, symlink, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { auditContexts } from '#audit/audit-context.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
 import { silentLogger } from '#lib/logger.ts';
+import type { ShareObserver } from '#metering/share-records.ts';
+import { changeBy } from '../../test/support/change-by.ts';
 import { HttpReceiver } from '../../test/support/http-receiver.ts';
 import { type FakePackage, startNpmRegistry } from '../../test/support/npm-registry.ts';
 import { readProjectFile } from '../../test/support/project-files.ts';
 import { wallsOfTests } from '../../test/support/sandbox-level.ts';
 import { createTempFolder, type TempFolder } from '../../test/support/temp-folder.ts';
+import { patienceMs, within } from '../../test/support/wait-for.ts';
 import {
   type BuiltBundle,
   type ComponentBuilder,
@@ -46,6 +50,7 @@ async function newBuilder(options: {
   registry?: string;
   fetchText?: FetchText;
   limits?: Partial<BuildLimits>;
+  shares?: ShareObserver;
 }): Promise<ComponentBuilder> {
   const { cache, registry = '', fetchText = noFetch, limits = {} } = options;
   const npmConfig =
@@ -60,6 +65,7 @@ async function newBuilder(options: {
     logger: silentLogger,
     walls: wallsOfTests(folder.path),
     limits,
+    ...(options.shares && { shares: options.shares }),
   });
 }
 
@@ -390,6 +396,29 @@ describe('a component at a URL', () => {
       await slow.close();
     }
   });
+});
+
+test('builds that one user asks for in several workspaces wait for each other, and not those of another user', async () => {
+  const delayed = Promise.withResolvers<string>();
+  const shares = { delayed: (ownerId: string) => delayed.resolve(ownerId), refused: () => {} };
+  const fetchText: FetchText = () => new Promise(() => {});
+  const busy = await newBuilder({ cache: 'askers', fetchText, limits: { concurrency: 1 }, shares });
+  const stop = new AbortController();
+  const buildBy = (userId: string, ownerId: string, code: string) =>
+    auditContexts.run(changeBy(userId), () =>
+      busy.build({ kind: 'code', code }, { ownerId, signal: stop.signal }),
+    );
+  const endless = 'require("https://github.com/a/b/c/d.js"); module.exports = {};';
+  const builds = ['o_1', 'o_2', 'o_3'].map((ownerId) => buildBy('u_1', ownerId, endless));
+  try {
+    const first = await within(delayed.promise, patienceMs, 'a build that waits');
+    assert.equal(first, 'o_2', 'no process beyond the usual number for a user who has one');
+    assert.equal(evaluate(await buildBy('u_2', 'o_4', 'export default { v: 1 }')).v, 1);
+  } finally {
+    stop.abort();
+    await Promise.allSettled(builds);
+    await busy.close();
+  }
 });
 
 test('a component that takes too much CPU time to build is refused with that reason', async () => {

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { pino } from 'pino';
+import { auditContexts } from '#audit/audit-context.ts';
 import type { ShareObserver } from '#metering/share-records.ts';
+import { changeBy } from '../../test/support/change-by.ts';
 import { BuilderPool } from './builder-pool.ts';
 
 /** A pool of one, with what happened to the processes it was given. */
@@ -184,6 +186,26 @@ test('owners without a process get one each while all are taken, two more at mos
   await Promise.all([...endless, ...next]);
   assert.deepEqual(pool.counts, { running: 0, waiting: 0 });
   await pool.close();
+});
+
+test('what one user asks for in several workspaces counts together, and leaves room for the first use of another user', async () => {
+  const { pool, happened } = watchedPool({ concurrency: 2, waitingMax: 3 });
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const order: string[] = [];
+  const use = (user: string, ownerId: string, work: () => Promise<void>) =>
+    auditContexts.run(changeBy(user), () => pool.use(work, { ownerId }));
+  const noteOrder = (user: string, ownerId: string) =>
+    use(user, ownerId, async () => void order.push(ownerId));
+  const endless = ['o_1', 'o_2'].map((ownerId) => use('u_1', ownerId, () => promise));
+  const others = [noteOrder('u_1', 'o_3'), noteOrder('u_1', 'o_4')];
+  assert.deepEqual(pool.counts, { running: 2, waiting: 2 }, 'no further one for workspaces of this user');
+  await noteOrder('u_2', 'o_5');
+  assert.deepEqual(order, ['o_5']);
+  resolve();
+  await Promise.all([...endless, ...others]);
+  await pool.close();
+  const lowered = happened.filter((what) => what.endsWith('lowered'));
+  assert.ok(lowered.length > 0, 'a user with a line in other workspaces has the lower priority');
 });
 
 test('what waits and what is refused is reported with its owner, and nothing of what belongs to the instance', async () => {

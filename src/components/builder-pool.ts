@@ -1,3 +1,4 @@
+import { changingUser } from '#audit/audit-context.ts';
 import { UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { ShareObserver } from '#metering/share-records.ts';
@@ -34,8 +35,14 @@ const extraUsesMax = 2;
 /** All owners together may have `waitingMax` waiting uses times this number, so that those of one do not block the first of another. */
 const linesMax = 4;
 
-interface Waiting {
+/** The owner whose turn a use takes, and the user who asked for it. */
+interface Claimant {
   ownerId: string;
+  /** The workspaces of one user are owners of their own. */
+  asker: string | undefined;
+}
+
+interface Waiting extends Claimant {
   sinceMs: number;
   enter: () => void;
   /** Rejects the use, unless its turn has come. */
@@ -71,8 +78,8 @@ interface UseOptions {
 /**
  * At most `concurrency` uses at a time, at most `waitingMax` of one owner in line, each for `waitMaxMs` at most; processes stay warm
  * for a while. Owners take turns, those with the fewest uses under way first. While all processes are taken, owners that have none get up to
- * two more: uses that take minutes do not hold up others. Uses of an owner that has a line have a lower priority: it is many builds that slow
- * the calls of other owners. Waiting is logged, and an error about the line says how long it is.
+ * two more: uses that take minutes do not hold up others. What one user asks for in several workspaces counts together. Uses of an owner that has a
+ * line have a lower priority: it is many builds that slow the calls of other owners. Waiting is logged, and an error about the line says how long it is.
  */
 export class BuilderPool<P extends WarmProcess> {
   readonly #options: PoolOptions<P>;
@@ -81,6 +88,8 @@ export class BuilderPool<P extends WarmProcess> {
   readonly #lines = new Map<string, Waiting[]>();
   /** Uses under way, by owner. */
   readonly #running = new Map<string, number>();
+  /** The same by asker. */
+  readonly #runningByAsker = new Map<string, number>();
   /** When an owner with a line was found held last. */
   readonly #heldAtMs = new Map<string, number>();
   #busy = 0;
@@ -132,9 +141,10 @@ export class BuilderPool<P extends WarmProcess> {
     work: (process: P) => Promise<T>,
     { isReusableAfter = () => false, signal, ownerId = '' }: UseOptions = {},
   ): Promise<T> {
-    await this.#enter(ownerId, signal);
+    const claimant: Claimant = { ownerId, asker: changingUser() };
+    await this.#enter(claimant, signal);
     try {
-      const slot = await this.#take(ownerId);
+      const slot = await this.#take(claimant);
       let isReusable = false;
       try {
         const result = await work(slot.process);
@@ -149,7 +159,7 @@ export class BuilderPool<P extends WarmProcess> {
         else await slot.process.stop();
       }
     } finally {
-      this.#leave(ownerId);
+      this.#leave(claimant);
     }
   }
 
@@ -189,19 +199,20 @@ export class BuilderPool<P extends WarmProcess> {
     return ownerId === '' ? undefined : this.#options.shares;
   }
 
-  async #enter(ownerId: string, signal?: AbortSignal): Promise<void> {
+  async #enter(claimant: Claimant, signal?: AbortSignal): Promise<void> {
+    const { ownerId } = claimant;
     const { waitMaxMs = defaultWaitMaxMs, what, logger } = this.#options;
     const shares = this.#sharesOf(ownerId);
     signal?.throwIfAborted();
     if (ownerId !== '') this.#options.admit?.(ownerId, this.usesOf(ownerId));
-    if (this.#mayBegin(ownerId)) {
-      this.#begin(ownerId);
+    if (this.#mayBegin(claimant)) {
+      this.#begin(claimant);
       return;
     }
     this.refuseIfFull(ownerId);
     const { promise: turn, resolve: enter, reject } = Promise.withResolvers<void>();
     const waiting: Waiting = {
-      ownerId,
+      ...claimant,
       sinceMs: performance.now(),
       enter,
       leave: (error) => leaveLine(error),
@@ -241,28 +252,32 @@ export class BuilderPool<P extends WarmProcess> {
     }
   }
 
-  #mayBegin(ownerId: string): boolean {
+  #mayBegin(claimant: Claimant): boolean {
     const { concurrency } = this.#options;
-    if (this.#isHeld(ownerId)) return false;
+    if (this.#isHeld(claimant.ownerId)) return false;
     if (this.#busy < concurrency) return true;
-    return this.#busy < concurrency + extraUsesMax && !this.#running.has(ownerId);
+    return this.#busy < concurrency + extraUsesMax && this.#runningOf(claimant) === 0;
   }
 
-  #runningOf({ ownerId }: Waiting): number {
-    return this.#running.get(ownerId) ?? 0;
+  #runningOf({ ownerId, asker }: Claimant): number {
+    const ofAsker = asker === undefined ? 0 : (this.#runningByAsker.get(asker) ?? 0);
+    return Math.max(this.#running.get(ownerId) ?? 0, ofAsker);
   }
 
-  #begin(ownerId: string): void {
+  #begin(claimant: Claimant): void {
     this.#busy += 1;
-    this.#running.set(ownerId, (this.#running.get(ownerId) ?? 0) + 1);
+    this.#count(claimant, 1);
   }
 
-  #leave(ownerId: string): void {
+  #leave(claimant: Claimant): void {
     this.#busy -= 1;
-    const left = (this.#running.get(ownerId) ?? 1) - 1;
-    if (left === 0) this.#running.delete(ownerId);
-    else this.#running.set(ownerId, left);
+    this.#count(claimant, -1);
     this.beginNext();
+  }
+
+  #count({ ownerId, asker }: Claimant, change: 1 | -1): void {
+    add(this.#running, ownerId, change);
+    if (asker !== undefined) add(this.#runningByAsker, asker, change);
   }
 
   /** Begins the uses in line that may begin, in the order of turns. */
@@ -275,7 +290,7 @@ export class BuilderPool<P extends WarmProcess> {
         this.#lines.delete(next.ownerId);
         this.#lines.set(next.ownerId, rest);
       }
-      this.#begin(next.ownerId);
+      this.#begin(next);
       next.enter();
     }
   }
@@ -283,7 +298,7 @@ export class BuilderPool<P extends WarmProcess> {
   #firstInTurn(): Waiting | undefined {
     const firsts = [...this.#lines.values()].flatMap(([first]) => first ?? []);
     return firsts
-      .filter(({ ownerId: waiting }) => this.#mayBegin(waiting))
+      .filter((waiting) => this.#mayBegin(waiting))
       .reduce<Waiting | undefined>(
         (fewest, one) =>
           fewest !== undefined && this.#runningOf(fewest) <= this.#runningOf(one) ? fewest : one,
@@ -291,16 +306,20 @@ export class BuilderPool<P extends WarmProcess> {
       );
   }
 
-  async #take(ownerId: string): Promise<Slot<P>> {
+  async #take({ ownerId, asker }: Claimant): Promise<Slot<P>> {
     const ofOwner = this.#takeIdle(({ lowFor }) => lowFor === ownerId);
     if (ofOwner !== undefined) return ofOwner;
     const usual = this.#takeIdle(({ lowFor }) => lowFor === undefined);
     const slot = usual ?? { process: await this.#options.start(), uses: 0 };
-    if (this.#lines.has(ownerId)) {
+    if (this.#lines.has(ownerId) || this.#hasLine(asker)) {
       slot.process.lowerPriority();
       slot.lowFor = ownerId;
     }
     return slot;
+  }
+
+  #hasLine(asker: string | undefined): boolean {
+    return asker !== undefined && [...this.#lines.values()].flat().some((waiting) => waiting.asker === asker);
   }
 
   /** The one that was used last. */
@@ -321,4 +340,10 @@ export class BuilderPool<P extends WarmProcess> {
     }, idleMs).unref();
     this.#idle.push(slot);
   }
+}
+
+function add(counts: Map<string, number>, key: string, change: 1 | -1): void {
+  const count = (counts.get(key) ?? 0) + change;
+  if (count === 0) counts.delete(key);
+  else counts.set(key, count);
 }
