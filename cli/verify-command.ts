@@ -25,6 +25,9 @@ type Result = Pick<Check, 'state' | 'detail'>;
 
 const needsKey: Result = { state: 'skipped', detail: 'not checked without a valid API key' };
 
+/** A service whose store takes no writes runs nothing and is not ready, which says nothing about what else is checked. */
+const needsStore: Result = { state: 'skipped', detail: 'not checked: see the store' };
+
 export function verifyCommand(program: Command, options: GetSessionOptions): void {
   leaf(
     program,
@@ -62,8 +65,9 @@ async function verify(session: Session): Promise<void> {
       const user = await api.data('GET', '/v1/users/me');
       return { state: 'ok', detail: `of ${String(user.username)}` };
     });
-    const isKnown = checks.at(-1)?.state === 'ok';
-    const withKey = <Answer>(work: () => Promise<Answer>) => (isKnown ? work() : Promise.resolve(needsKey));
+    const isOk = (name: string) => checks.find((one) => one.name === name)?.state === 'ok';
+    const missing = isOk('api key') ? (isOk('store') ? undefined : needsStore) : needsKey;
+    const withKey = async <Answer>(work: () => Promise<Answer>) => missing ?? work();
     await check('sandbox level', () => withKey(() => checkSandboxLevel(api)));
     await check('sandbox', () => withKey(() => checkSandbox(session, api)));
     await check('files', () => withKey(() => checkFiles(api)));

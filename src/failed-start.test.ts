@@ -27,6 +27,14 @@ test('a fault that the operator can fix is one line that names the setting; any 
       fault("EACCES: permission denied, open '/x.key'", { code: 'EACCES', path: '/x.key' }),
       /'\/x\.key': MILLRACE_DATA has to be a folder/,
     ],
+    [
+      fault('the disk is full: nothing was stored', { code: 'storage_full' }),
+      /^the service has not started, because the disk of \/.+ is full: free space there/,
+    ],
+    [
+      fault('the disk of the database is full: nothing was stored', { code: 'storage_full' }),
+      /because the disk of the database is full/,
+    ],
     [fault('listen EADDRNOTAVAIL: 203.0.113.9:8080', { code: 'EADDRNOTAVAIL' }), /with MILLRACE_HOST$/],
     [
       fault("EEXIST: file already exists, mkdir '/x'", { code: 'EEXIST', path: '/x' }),

@@ -22,6 +22,11 @@ export function startFailure(
   environment: Record<string, string | undefined>,
 ): string {
   const { name, message, code, port, path } = error;
+  const folder = resolve(environment.MILLRACE_DATA || settingDefinitions.data.default);
+  if (code === 'storage_full') {
+    const disk = /of the database/.test(message) ? 'the disk of the database' : `the disk of ${folder}`;
+    return `the service has not started, because ${disk} is full: free space there and start it again`;
+  }
   if (named.has(name)) return message;
   const isMail = String(port) === environment.MILLRACE_SMTP_PORT;
   if (code === 'EADDRINUSE')
@@ -33,7 +38,6 @@ export function startFailure(
   if (/^listen EACCES/.test(message))
     return `${message}: the user of the service may not listen there; choose a port from 1024 on with ${isMail ? 'MILLRACE_SMTP_PORT' : 'MILLRACE_PORT'}`;
   // Files of other settings, such as MILLRACE_EXTRA_CA, say themselves what is wrong.
-  const folder = resolve(environment.MILLRACE_DATA || settingDefinitions.data.default);
   return typeof path === 'string' && isPartOf(path, folder) ? `${message}: ${folderAdvice()}` : message;
 }
 

@@ -62,6 +62,8 @@ export class NodeHeartbeat {
     this.#afterBeat = options.afterBeat;
     this.#task = new PeriodicTask({
       everyMs: options.leaseMs / 3,
+      // Soon after a store that was away is back, the node is seen to be well, and has its lease.
+      retryMs: 1_000,
       work: () => this.#beat(),
       logger: options.logger,
       failure: 'node.heartbeat-failed',

@@ -16,7 +16,7 @@ describe('PeriodicTask', () => {
   });
 
   /** Each round ends when the test says so. */
-  function taskOf(options: { restFactor?: number } = {}): PeriodicTask {
+  function taskOf(options: { restFactor?: number; retryMs?: number } = {}): PeriodicTask {
     return new PeriodicTask({
       everyMs: 100,
       ...options,
@@ -143,5 +143,22 @@ describe('PeriodicTask', () => {
     task.start({ atOnce: true });
     await task.stop();
     assert.deepEqual(logged, [{ error: 'broken' }]);
+  });
+
+  test('the round after one that failed may come sooner', async (t) => {
+    const tick = timersOf(t);
+    const task = taskOf({ retryMs: 10 });
+    task.start({ atOnce: true });
+    await end(task, new Error('away'));
+    tick(9);
+    assert.equal(rounds.length, 1);
+    tick(1);
+    assert.equal(rounds.length, 2);
+    await end(task);
+    tick(10);
+    assert.equal(rounds.length, 2);
+    tick(90);
+    assert.equal(rounds.length, 3);
+    await end(task);
   });
 });

@@ -5,6 +5,8 @@ export interface PeriodicTaskOptions {
   everyMs: number;
   /** The pause after a round is the duration of the round times this factor, and at least `everyMs`. */
   restFactor?: number;
+  /** The pause after a round that failed, if that is shorter. */
+  retryMs?: number;
   /** One round. What it rejects with is logged; the next round comes all the same. */
   work: () => unknown;
   logger: Logger;
@@ -63,9 +65,10 @@ export class PeriodicTask {
 
   #begin(): void {
     const begunMs = this.#nowMs();
-    this.#round = this.#work().then(() => {
+    this.#round = this.#work().then((succeeded) => {
       this.#round = undefined;
-      this.#beginAfter(this.#pauseMs(this.#nowMs() - begunMs));
+      const pauseMs = this.#pauseMs(this.#nowMs() - begunMs);
+      this.#beginAfter(succeeded ? pauseMs : Math.min(pauseMs, this.#options.retryMs ?? pauseMs));
     });
   }
 
@@ -75,15 +78,18 @@ export class PeriodicTask {
     return restFactor === undefined ? everyMs - (tookMs % everyMs) : Math.max(everyMs, restFactor * tookMs);
   }
 
-  async #work(): Promise<void> {
+  /** False: the round has failed. */
+  async #work(): Promise<boolean> {
     const { work, logger, failure, about } = this.#options;
     try {
       await work();
       this.#loggedFailure = undefined;
+      return true;
     } catch (error) {
       const { message } = toError(error);
       if (message !== this.#loggedFailure) logger.warn({ ...about, error: message }, failure);
       this.#loggedFailure = message;
+      return false;
     }
   }
 }

@@ -5,6 +5,7 @@ import { toError, UnavailableError } from '#lib/errors.ts';
 
 // https://www.sqlite.org/rescode.html
 const sqliteBusy = 5;
+const sqliteFull = 13;
 
 /** Another process uses this data folder. */
 export class FolderLockedError extends Error {
@@ -24,7 +25,16 @@ export function lockFolder(folder: string): () => void {
     file.exec('pragma journal_mode = delete; begin exclusive');
   } catch (error) {
     file.close();
-    if (((error as { errcode?: number }).errcode ?? 0) !== sqliteBusy) {
+    const code = (error as { errcode?: number }).errcode ?? 0;
+    if (code === sqliteFull)
+      throw new UnavailableError(
+        'storage_full',
+        `the disk of the data folder ${folder} is full: free space there`,
+        {
+          cause: error,
+        },
+      );
+    if (code !== sqliteBusy) {
       throw new UnavailableError(
         'store_unavailable',
         `the data folder ${folder} cannot be locked (${toError(error).message}): if the disk is in order, remove ${join(folder, 'lock.sqlite')}, which has no data`,
