@@ -89,6 +89,7 @@ function assembleEngines(
     replies: sourceReplies,
     keptReplies: keptAnswers,
     hostCalls: answerSourceHostCalls(hostCalls),
+    pool,
     onFlowEnded: queueChanges.tell,
     allowance: quotas,
     limits: {

@@ -68,6 +68,20 @@ forEachStore((fixture) => {
     assert.equal(await statements(recorder, seen, [later]), 1);
   });
 
+  test('a success is written when the transaction that recorded the one before it has failed', async () => {
+    const { recorder, seen } = counted();
+    await statements(recorder, seen, [outcome(1_000, 'broken')]);
+    const lost = fixture.store.transaction(async (tx) => {
+      await recorder.record(tx, [outcome(2_000, null)]);
+      throw new Error('the disk is full');
+    });
+    await assert.rejects(lost, /the disk is full/);
+    assert.equal((await rowOf())?.failing, 1);
+    assert.equal(await statements(recorder, seen, [outcome(2_001, null)]), 1);
+    assert.equal((await rowOf())?.failing, 0);
+    assert.equal(await statements(recorder, seen, [outcome(2_002, null)]), 0);
+  });
+
   test('a success ends the failure that another node recorded, however short before this node recorded a success', async () => {
     const { recorder, seen } = counted({ hasOthers: true });
     const other = new OutcomeRecorder(fixture.store, () => true);

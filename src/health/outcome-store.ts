@@ -18,29 +18,33 @@ export interface Outcome {
 
 /** Reasons are one line on a page; the whole error is in the run, the delivery or on `$errors`. */
 const reasonCharactersMax = 500;
-/** A success of a subject that this process recorded as healthy is not written again for so long. */
+/** A success of a subject that this process recorded as healthy is not written again for so long, nor after a transaction has failed. */
 const knownMs = 30_000;
 const knownMax = 20_000;
 
 /**
  * Records outcomes in the transaction that stores what they caused. Successes of subjects that are known to be healthy are not
- * written; all others of a transaction are one statement. The knowledge has an end because the transaction may have failed.
+ * written; all others of a transaction are one statement. The knowledge ends with any transaction that fails, since it may be the one that recorded
+ * it: a source was shown as failing after its run had succeeded, until it ran again half a minute later.
  * Where other nodes are there, one of them may have recorded a failure, so the store is asked: a success that was left out
  * because of what this node remembers would leave its subject failing until it runs again.
  */
 export class OutcomeRecorder {
-  readonly #store: Dialect & Pick<Store, 'defer'>;
+  readonly #store: Dialect & Pick<Store, 'defer' | 'failedTransactions'>;
   readonly #hasOthers: () => boolean;
   readonly #healthy = new Map<string, { version: string | undefined; untilMs: number }>();
+  /** As many transactions had failed when the knowledge began. */
+  #failedBefore = 0;
 
   /** `hasOthers`: whether other nodes may record outcomes too. */
-  constructor(store: Dialect & Pick<Store, 'defer'>, hasOthers: () => boolean) {
+  constructor(store: Dialect & Pick<Store, 'defer' | 'failedTransactions'>, hasOthers: () => boolean) {
     this.#store = store;
     this.#hasOthers = hasOthers;
   }
 
   /** Outcomes in the order in which they came about. */
   async record(tx: Tx, outcomes: readonly Outcome[]): Promise<void> {
+    this.#forgetAfterFailure();
     const rows = new Map<string, HealthTable>();
     const leftOut = new Map<string, Outcome>();
     for (const outcome of outcomes) {
@@ -61,6 +65,13 @@ export class OutcomeRecorder {
       for (const [id, outcome] of leftOut) if (failing.has(id)) rows.set(id, healthRow(outcome, undefined));
     }
     for (const query of outcomeQueries(this.#store, [...rows.values()])) await this.#store.defer(tx, query);
+  }
+
+  #forgetAfterFailure(): void {
+    const failed = this.#store.failedTransactions();
+    if (failed === this.#failedBefore) return;
+    this.#failedBefore = failed;
+    this.#healthy.clear();
   }
 
   #isKnown({ subjectId, version, atMs }: Outcome): boolean {

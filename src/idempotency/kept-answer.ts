@@ -4,7 +4,7 @@ import type { HttpReply } from '#runner/call-outcome.ts';
 export type EndpointAnswer =
   /** It was stored; its code has no say in the answer. */
   | { kind: 'accepted' }
-  /** Its run ended (`failed`: with an error), or came to a wait, without a reply. */
+  /** Its run ended (`failed`: with an error), without a reply, or `waits`: it came to a wait, or has not begun in time. */
   | { kind: 'ended'; waits: boolean; failed?: boolean }
   | { kind: 'responded'; reply: HttpReply };
 

@@ -30,6 +30,7 @@ describe('accepting a request', () => {
     async function withAcceptor(
       run: (job: LeasedJob, waiter: ReplyWaiter | undefined, writes: GroupCommit) => Promise<void>,
       use: (parts: { acceptor: RequestAcceptor; gate: PromiseWithResolvers<void> }) => Promise<void>,
+      { replyTimeoutMs = 60_000 } = {},
     ): Promise<void> {
       const gate = Promise.withResolvers<void>();
       gate.promise.catch(() => {});
@@ -72,7 +73,7 @@ describe('accepting a request', () => {
         pool,
         runs,
         clock: systemClock,
-        replyTimeoutMs: 60_000,
+        replyTimeoutMs,
         onHeld: () => {},
       });
       try {
@@ -215,6 +216,31 @@ describe('accepting a request', () => {
           gate.resolve();
           await assert.rejects(acceptor.accept(endpoint, '{}'), { code: 'unknown_endpoint' });
           assert.deepEqual(await jobs(), []);
+        },
+      );
+    });
+
+    test('a caller whose run has not begun in time learns that it waits', async () => {
+      const end = Promise.withResolvers<void>();
+      await withAcceptor(
+        () => end.promise,
+        async ({ acceptor, gate }) => {
+          gate.resolve();
+          const given = await acceptor.acceptAndAwait(endpoint, '{}');
+          assert.deepEqual([given?.reply, given?.waits], [undefined, true]);
+          end.resolve();
+        },
+        { replyTimeoutMs: 1 },
+      );
+    });
+
+    test('a caller whose run ended without a reply learns that', async () => {
+      await withAcceptor(
+        async (_job, waiter) => waiter?.ended('it has no reply'),
+        async ({ acceptor, gate }) => {
+          gate.resolve();
+          const given = await acceptor.acceptAndAwait(endpoint, '{}');
+          assert.deepEqual([given?.reply, given?.waits], [undefined, false]);
         },
       );
     });

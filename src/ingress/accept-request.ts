@@ -95,7 +95,7 @@ export class RequestAcceptor {
   }
 
   /**
-   * The component's reply. Its `reply` is undefined when the run ended without one, or did not begin in time. Undefined: there is
+   * The component's reply. Its `reply` is undefined when the run ended without one, or (`waits`) did not begin in time. Undefined: there is
    * already a request with this key. Throws `UnavailableError` when the run was interrupted; it will run again, without the caller.
    * If this node owns the lane of the source, the job stays in this process, and the request is refused when too many wait here.
    * If another node does, job and reply go through the store.
@@ -105,7 +105,7 @@ export class RequestAcceptor {
     event: string,
     key?: RequestKey,
     { isPrivate = false } = {},
-  ): Promise<{ jobId: string; reply: HttpReply | undefined } | undefined> {
+  ): Promise<{ jobId: string; reply: HttpReply | undefined; waits: boolean } | undefined> {
     if (!this.#pool.lanes.owns(endpoint.lane)) await this.#pool.takeIfFree(endpoint.lane, endpoint.ownerId);
     const isHere = this.#pool.hasTurn(endpoint.lane);
     const elsewhere = this.#elsewhere.get(endpoint.sourceId) ?? 0;
@@ -131,7 +131,11 @@ export class RequestAcceptor {
     answer.promise.catch(() => {});
     // This node cannot see when a run on another node begins, so one timer covers both the wait for its turn and the run.
     const patienceMs = isHere ? this.#replyTimeoutMs : 2 * this.#replyTimeoutMs;
-    const timer = setTimeout(() => answer.resolve(undefined), patienceMs);
+    let waits = false;
+    const timer = setTimeout(() => {
+      waits = true;
+      answer.resolve(undefined);
+    }, patienceMs);
     const waiter: ReplyWaiter = {
       started: () => {
         if (isHere) clearTimeout(timer);
@@ -149,7 +153,8 @@ export class RequestAcceptor {
         : await this.#leaveInStore(endpoint, job, event.length, keyed);
       if (!isNew) return undefined;
       if (!isHere) this.#runs.storedAnywhere(job.id);
-      return { jobId: job.id, reply: await answer.promise };
+      const reply = await answer.promise;
+      return { jobId: job.id, reply, waits };
     } finally {
       clearTimeout(timer);
       forgetCaller();

@@ -23,7 +23,9 @@ function sendSourceAnswer(reply: FastifyReply, answer: EndpointAnswer): FastifyR
     return reply.header('access-control-allow-origin', '*').send({ success: true });
   if (answer.kind === 'responded') return sendHttpReply(reply, answer.reply);
   return reply.code(500).send({
-    error: 'the component did not respond to this request',
+    error: answer.waits
+      ? 'no response came in time; the run of this request waits for its turn, or is still under way'
+      : 'the component did not respond to this request',
     code: 'no_response',
     // The caller may be a stranger to the owner: no ids.
     details: {},

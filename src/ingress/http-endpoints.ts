@@ -294,9 +294,9 @@ async function takeBySource(
     return (await acceptor.accept(endpoint, event, key)) ? { kind: 'accepted' } : undefined;
   const given = await acceptor.acceptAndAwait(endpoint, event, key, { isPrivate });
   if (given === undefined) return undefined;
-  const { jobId, reply } = given;
+  const { jobId, reply, waits } = given;
   const answer: EndpointAnswer =
-    reply === undefined ? { kind: 'ended', waits: false } : { kind: 'responded', reply };
+    reply === undefined ? { kind: 'ended', waits } : { kind: 'responded', reply };
   if (key !== undefined) await answers.record({ ...key, jobId }, answer, { isPrivate });
   return answer;
 }

@@ -4,7 +4,14 @@ import type { Store } from '#storage/store.ts';
 import { placesForAny } from '../../test/support/claim-places.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { TestClock } from '../../test/support/test-clock.ts';
-import { claimJobs, claimSuspect, endSolitude, type OwnerTurns, whatWaits } from './claim-store.ts';
+import {
+  claimJobs,
+  claimSuspect,
+  endSolitude,
+  firstTurns,
+  type OwnerTurns,
+  whatWaits,
+} from './claim-store.ts';
 import { arrivalLane } from './held-jobs.ts';
 import {
   deleteJobsFor,
@@ -71,6 +78,7 @@ describe('the job queue', () => {
         places?: OwnerPlaces;
         turns?: OwnerTurns;
         onPassedOver?: (ownerId: string) => void;
+        isUnderWay?: () => boolean;
       } = {},
     ): Promise<LeasedJob[]> =>
       claimJobs(options.store ?? fixture.store, {
@@ -82,6 +90,7 @@ describe('the job queue', () => {
         ...(options.places === undefined ? {} : { places: options.places }),
         ...(options.turns === undefined ? {} : { turns: options.turns }),
         onPassedOver: options.onPassedOver ?? (() => {}),
+        isUnderWay: options.isUnderWay ?? (() => false),
         runningByLane: new Map(Object.entries(options.running ?? {})),
         nowMs: options.nowMs ?? start,
       });
@@ -89,6 +98,7 @@ describe('the job queue', () => {
       claimSuspect(fixture.store, {
         ...{ node, lanes: leasesOf(node), kinds: ['run_source'] as const, limit: 1, nowMs },
         runningByLane: new Map(),
+        isBusy: () => false,
         ...placesForAny(32),
       });
     const claimedIds = async (...args: Parameters<typeof claim>) =>
@@ -207,20 +217,32 @@ describe('the job queue', () => {
           .execute();
       };
       try {
-        assert.deepEqual(await claimedIds(), ['due']);
+        assert.deepEqual(await claimedIds('n1', { turns: { ...firstTurns(), isBacklogLong: true } }), [
+          'due',
+        ]);
       } finally {
         store.takeTurn = takeTurn;
       }
       assert.deepEqual(await claimedIds('n1', { nowMs: start + 1 }), ['put-off']);
     });
 
-    test('while no other node claims, a claim of nothing waits for no transaction', async () => {
+    test('while no other node claims, jobs of a long backlog are chosen outside of transactions', async () => {
       const { store } = fixture;
       if (store.isShared) return;
+      await insert(...Array.from({ length: 520 }, (_, n) => row(`j${n}`)));
+      const turns = firstTurns();
+      assert.equal((await claimedIds('n1', { turns, limit: 10 })).length, 10);
       const { transaction } = store;
-      store.transaction = () => Promise.reject(new Error('a transaction'));
+      let isInTransaction = false;
+      store.transaction = () => {
+        isInTransaction = true;
+        return Promise.reject(new Error('a transaction'));
+      };
       try {
-        assert.deepEqual(await claimedIds(), []);
+        // None of them may run here, which the choice finds out.
+        assert.deepEqual(await claimedIds('n1', { turns, isUnderWay: () => true }), []);
+        assert.ok(!isInTransaction);
+        await assert.rejects(claimedIds('n1', { turns }), /a transaction/);
       } finally {
         store.transaction = transaction;
       }
@@ -296,7 +318,7 @@ describe('the job queue', () => {
         ),
         ...owners.map((ownerId) => row(`of ${ownerId}`, { ownerId })),
       );
-      const turns = { after: '', looksSpared: 0 };
+      const turns = firstTurns();
       const claimed = new Set<string>();
       // 64 owners have their turn at a claim.
       for (let n = 0; n < 12; n += 1)
@@ -521,6 +543,30 @@ describe('the job queue', () => {
       assert.deepEqual(await claimedIds('n2', { nowMs: start + leaseMs }), ['1', '2', '3']);
     });
 
+    test('what waited for the turn of its source when its node died is no suspect, however often; of lanes without turns all are', async () => {
+      const [inTurn, atOnce] = [{ lane: 'dc_1' }, { lane: sharedLane('dc_2') }];
+      await insert(row('1', inTurn), row('2', inTurn), row('3', inTurn), row('4', atOnce), row('5', atOnce));
+      const nowMs = start + leaseMs;
+      for (const node of ['n1', 'n2']) {
+        await register(node, node === 'n1' ? start : nowMs);
+        assert.deepEqual(await claimedIds(node, { nowMs }), ['1', '2', '3', '4', '5']);
+        await recover(node === 'n1' ? nowMs : nowMs + leaseMs);
+      }
+      const losses = await Promise.all(
+        ['1', '2', '3', '4', '5'].map(async (id) => (await blameOf(id)).losses),
+      );
+      assert.deepEqual(losses, [2, 0, 0, 2, 2]);
+      assert.equal((await stored('2'))?.attempts, 0);
+      await register('n3', nowMs + leaseMs);
+      assert.deepEqual(await claimedIds('n3', { nowMs: nowMs + leaseMs }), ['2', '3']);
+      await recover(nowMs + 2 * leaseMs);
+      assert.deepEqual(
+        [(await blameOf('2')).losses, (await blameOf('3')).losses],
+        [1, 0],
+        'now it had begun',
+      );
+    });
+
     test('what came later by a clock that was set back since is due at once', async () => {
       await insert(row('a', { runAtMs: start + 3_600_000, leaseNode: 'dead' }));
       await recover(start);
@@ -570,6 +616,7 @@ describe('the job queue', () => {
       const nowMs = start + 30_001;
       const options = { node: 'n1', isRunning: (id: string) => id === 'mine', nowMs, olderThanMs: 30_000 };
       assert.equal(await releaseUnknown(fixture.store, options), 1);
+      assert.equal((await stored('unknown'))?.run_at_ms, start, 'in its place');
       assert.deepEqual(
         (await claim('n1', { nowMs })).map(({ id, attempts }) => [id, attempts]),
         [['unknown', 1]],

@@ -237,7 +237,8 @@ export async function requeueJob(
   job: { id: string; attempts: number },
   options: {
     state: 'queued' | 'quarantined';
-    runAtMs: number;
+    /** Undefined: it stays due as it was. */
+    runAtMs: number | undefined;
     nowMs: number;
     error: string;
     /** True: the job is to blame for this attempt, which counts towards quarantine. */
@@ -251,7 +252,7 @@ export async function requeueJob(
       state: options.state,
       // The node that has to report a quarantined job to its handler.
       lease_node: options.state === 'quarantined' ? node : null,
-      run_at_ms: options.runAtMs,
+      ...(options.runAtMs === undefined ? {} : { run_at_ms: options.runAtMs }),
       error: storableError(options.error),
       updated_at_ms: options.nowMs,
       alone: 0,

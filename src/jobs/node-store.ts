@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import { databaseTime, readTimeMs, type StoreTime } from '#storage/store-time.ts';
+import type { JobTable } from '#storage/tables/job-tables.ts';
 import {
   type LeasedJob,
   leasedColumns,
@@ -13,6 +14,7 @@ import {
 import { freeLanesOfTheGone } from './lane-lease-store.ts';
 import { forgetNodeState } from './node-state-store.ts';
 import { blamesMax } from './retry-schedule.ts';
+import { runsInTurn } from './shared-lane.ts';
 
 /** The time of the database: what several nodes, each with a clock of its own, compare leases by. */
 export function databaseTimeMs(db: Db): Promise<number> {
@@ -60,6 +62,17 @@ export async function listLiveNodes(db: Db, nowMs: number): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
+/** Number of nodes that do jobs, those that died a moment ago included. */
+export async function countWorkingNodes(db: Db, time: StoreTime): Promise<number> {
+  const { count } = await db
+    .selectFrom('nodes')
+    .select((select) => select.fn.countAll().as('count'))
+    .where('expires_at_ms', '>', time())
+    .where('claims', '=', 1)
+    .executeTakeFirstOrThrow();
+  return Number(count);
+}
+
 /** True while the lease of a node has not run out. */
 export async function isLiveNode(db: Db, node: string, time: StoreTime): Promise<boolean> {
   const row = await db
@@ -105,7 +118,7 @@ export async function releaseNode(tx: Tx, node: string, nowMs: number): Promise<
 
 /**
  * Gives back, uncounted, what this node holds and does not run (`isRunning` says what it runs), when it has held it for
- * longer than `olderThanMs`: a commit whose answer was lost on the way from the database leaves such jobs. Returns how many.
+ * longer than `olderThanMs`: a commit whose answer was lost on the way from the database leaves such jobs. They keep their places. Returns how many.
  */
 export async function releaseUnknown(
   store: Store,
@@ -121,7 +134,7 @@ export async function releaseUnknown(
     .execute();
   const unknown = held.filter(({ id }) => !options.isRunning(id)).slice(0, recoveredMax);
   if (unknown.length === 0) return 0;
-  const released = { state: 'queued', runAtMs: nowMs, nowMs, blamed: false } as const;
+  const released = { state: 'queued', runAtMs: undefined, nowMs, blamed: false } as const;
   const error = 'its node did not learn that it holds it';
   await store.transaction(async (tx) => {
     for (const job of unknown) await requeueJob(tx, node, job, { ...released, error });
@@ -135,7 +148,8 @@ const recoveredMax = 1000;
 /**
  * Takes over from nodes whose lease ran out: their lanes are free, and their jobs are queued again. That a node died says nothing of a
  * job: it may have been killed, or have died of another one. Only what ran there alone is to blame, and quarantined
- * when that was so `blamesMax` times. Recovery goes by expired lease alone, never by "everything running".
+ * when that was so `blamesMax` times. A job that waited for the turn of its source has not lost an attempt. Recovery goes by expired lease alone,
+ * never by "everything running".
  */
 export async function recoverExpired(
   store: Store,
@@ -151,14 +165,34 @@ export async function recoverExpired(
       );
     const orphans = tx
       .selectFrom('jobs')
-      .select(leasedColumns)
+      .select([...leasedColumns, 'lease_node'])
       .where('state', '=', running)
       .where('lease_node', 'not in', live)
+      // In the order in which their node began them, or would have.
+      .orderBy('updated_at_ms')
+      .orderBy('run_at_ms')
+      .orderBy('created_at_ms')
+      .orderBy('id')
       .limit(recoveredMax);
     // Locked, or two nodes that recover at once would both take a job over, the second from the node that runs it now.
     const orphaned = await store.lockRows(orphans, { skipLocked: true }).execute();
-    const poison = orphaned.filter((row) => row.blames + row.alone >= blamesMax);
-    const rest = orphaned.filter((row) => row.blames + row.alone < blamesMax);
+    const { begun, waited } = apart(orphaned);
+    if (waited.length > 0)
+      await tx
+        .updateTable('jobs')
+        .set((set) => ({
+          ...{ state: 'queued', lease_node: null, alone: 0, attempts: set('attempts', '-', 1) },
+          ...{ run_at_ms: inItsPlace(options.nowMs), updated_at_ms: options.nowMs },
+        }))
+        .where(
+          'id',
+          'in',
+          waited.map((row) => row.id),
+        )
+        .where('state', '=', running)
+        .execute();
+    const poison = begun.filter((row) => row.blames + row.alone >= blamesMax);
+    const rest = begun.filter((row) => row.blames + row.alone < blamesMax);
     if (poison.length > 0) {
       await tx
         .updateTable('jobs')
@@ -189,11 +223,7 @@ export async function recoverExpired(
           blames: set('blames', '+', set.ref('alone')),
           alone: 0,
           // The first loss is most likely a restart: run it again immediately. A second one may be this job's fault: wait.
-          // In its old place among those of its lane that were not claimed yet.
-          run_at_ms:
-            losses <= 1
-              ? sql<number>`case when run_at_ms < ${options.nowMs} then run_at_ms else ${options.nowMs} end`
-              : options.nowMs + options.retryDelayMs(losses),
+          run_at_ms: losses <= 1 ? inItsPlace(options.nowMs) : options.nowMs + options.retryDelayMs(losses),
           error: 'its process ended before it did',
           updated_at_ms: options.nowMs,
         }))
@@ -212,8 +242,32 @@ export async function recoverExpired(
       .execute();
     // A lane continues on another node once the jobs that its node had begun are back in the store.
     if (store.isShared) await freeLanesOfTheGone(tx, options.node, options.nowMs);
-    return { requeued: rest.length, quarantined: poison.map(leasedJob) };
+    return { requeued: waited.length + rest.length, quarantined: poison.map(leasedJob) };
   });
+}
+
+/** Due now, in its old place among those of its lane that were not claimed yet. */
+function inItsPlace(nowMs: number) {
+  return sql<number>`case when run_at_ms < ${nowMs} then run_at_ms else ${nowMs} end`;
+}
+
+/**
+ * Jobs of nodes that are gone: those that may have begun there, and those that waited for the turn of their lane. Of a lane whose jobs follow each other only
+ * the first has begun, or one behind it after the first had ended and before that was stored; then the first is stored the next time, and
+ * the other one is the first. `orphaned` are in the order in which they began.
+ */
+function apart<Row extends Pick<JobTable, 'kind' | 'lane' | 'lease_node'>>(
+  orphaned: readonly Row[],
+): { begun: Row[]; waited: Row[] } {
+  const busy = new Set<string>();
+  const [begun, waited]: [Row[], Row[]] = [[], []];
+  for (const row of orphaned) {
+    const turn = `${row.lease_node} ${row.lane}`;
+    const waits = runsInTurn(row) && busy.has(turn);
+    (waits ? waited : begun).push(row);
+    busy.add(turn);
+  }
+  return { begun, waited };
 }
 
 /** A quarantined job, as it was before, and the id of its row now. */

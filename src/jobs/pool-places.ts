@@ -8,7 +8,7 @@ const runningBytesMax = 256 * 1024 * 1024;
  * Places beyond these, for owners that have few or none. One owner may take all others with jobs that sleep for minutes, and what runs is
  * never ended to make room.
  */
-const reservedMax = 512;
+export const reservedMax = 512;
 const reservedBytesMax = 64 * 1024 * 1024;
 /** An owner gets at most this part of what is left of the reserve, so that there is some for the next one. */
 const reservedPart = 1 / 8;

@@ -1,3 +1,5 @@
+import type { JobKind } from '#storage/tables/job-tables.ts';
+
 /**
  * Jobs of a lane run on one node at a time, so that they follow each other in order. Where no order is promised that would
  * only starve: with requests coming to two nodes all the time, each finds the lane running on the other one, and
@@ -9,6 +11,11 @@ export function sharedLane(subject: string): string {
 
 export function isSharedLane(lane: string): boolean {
   return lane.endsWith(mark);
+}
+
+/** True: of the jobs of its lane that a node holds one runs at a time, and the others wait for their turn. */
+export function runsInTurn({ kind, lane }: { kind: JobKind; lane: string | null }): boolean {
+  return kind === 'run_source' && lane !== null && !isSharedLane(lane);
 }
 
 /** Not in any id. */

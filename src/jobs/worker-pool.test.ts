@@ -1,19 +1,21 @@
 import assert from 'node:assert/strict';
 import { describe, mock, test } from 'node:test';
+import { pino } from 'pino';
 import { must } from '#lib/assert.ts';
 import { type Clock, systemClock } from '#lib/clock.ts';
 import { UnavailableError } from '#lib/errors.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
-import { silentLogger } from '#lib/logger.ts';
+import { type Logger, silentLogger } from '#lib/logger.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { TestClock } from '../../test/support/test-clock.ts';
 import { patienceMs, waitFor, within } from '../../test/support/wait-for.ts';
+import { EarlierJobFirst } from './failed-attempts.ts';
 import { type JobHandler, JobRegistry } from './job-registry.ts';
 import { insertJobs, jobRow, type LeasedJob, settleJobs } from './job-store.ts';
 import { registerNode, releaseNode } from './node-store.ts';
-import { runningMax, runningPerLaneMax } from './pool-places.ts';
+import { reservedMax, runningMax, runningPerLaneMax } from './pool-places.ts';
 import type { SolitudeTimes } from './solitude.ts';
 import { pollMs, WorkerPool } from './worker-pool.ts';
 
@@ -48,21 +50,20 @@ const leasedHere: Omit<LeasedJob, 'id'> = {
 
 describe('the worker pool', () => {
   forEachStore((fixture) => {
-    /** A pool whose run_source jobs are done by `run`; it is stopped at the end of `use`. */
-    async function withPool<T>(
-      run: (job: LeasedJob, signal: AbortSignal) => Promise<void>,
-      use: (pool: WorkerPool) => Promise<T>,
-      options: {
-        store?: Store;
-        quarantined?: JobHandler['quarantined'];
-        claims?: boolean;
-        clock?: Clock;
-        solitude?: SolitudeTimes;
-        shares?: NonNullable<ConstructorParameters<typeof WorkerPool>[0]['shares']>;
-      } = {},
-    ): Promise<T> {
+    interface PoolOptions {
+      store?: Store;
+      quarantined?: JobHandler['quarantined'];
+      claims?: boolean;
+      clock?: Clock;
+      solitude?: SolitudeTimes;
+      logger?: Logger;
+      shares?: NonNullable<ConstructorParameters<typeof WorkerPool>[0]['shares']>;
+    }
+
+    /** A pool whose jobs are done by `run`. */
+    function makePool(run: JobHandler['run'], options: PoolOptions = {}): WorkerPool {
       const handler: JobHandler = { run, quarantined: options.quarantined ?? (async () => {}) };
-      const pool = new WorkerPool({
+      return new WorkerPool({
         node: newTimeOrderedId(Date.now()),
         store: options.store ?? fixture.store,
         jobs: new JobRegistry({
@@ -78,11 +79,20 @@ describe('the worker pool', () => {
           send_from_run: handler,
         }),
         clock: options.clock ?? systemClock,
-        logger: silentLogger,
+        logger: options.logger ?? silentLogger,
         claims: options.claims ?? true,
         ...(options.solitude === undefined ? {} : { solitude: options.solitude }),
         ...(options.shares === undefined ? {} : { shares: options.shares }),
       });
+    }
+
+    /** The same, started, and stopped at the end of `use`. */
+    async function withPool<T>(
+      run: JobHandler['run'],
+      use: (pool: WorkerPool) => Promise<T>,
+      options: PoolOptions = {},
+    ): Promise<T> {
+      const pool = makePool(run, options);
       await pool.start();
       try {
         return await use(pool);
@@ -161,6 +171,24 @@ describe('the worker pool', () => {
       );
     });
 
+    test('a pool that has not started claims nothing, also when it is poked', async () => {
+      let looks = 0;
+      const clock: Clock = {
+        ...systemClock,
+        now: () => {
+          looks += 1;
+          return Date.now();
+        },
+      };
+      const pool = makePool(async () => {}, { clock });
+      const before = looks;
+      pool.poke();
+      assert.equal(looks, before, 'a look at the store begins with the time');
+      await pool.start();
+      await waitFor(() => looks > before);
+      await pool.stop(0);
+    });
+
     test('a job is done when its time comes, without a poke', async () => {
       const started = Promise.withResolvers<number>();
       const runAtMs = Date.now() + 300;
@@ -233,6 +261,102 @@ describe('the worker pool', () => {
           assert.deepEqual({ attempts, state }, { attempts: 0, state: 'queued' });
         },
       );
+    });
+
+    test('a job that the store kept from its end runs before those of its lane that come after it', async () => {
+      const clock = new TestClock();
+      await insert(job('a', { lane: 'dc_1' }));
+      const begun: string[] = [];
+      let pool: WorkerPool | undefined;
+      const run = async (done: LeasedJob) => {
+        begun.push(done.id);
+        if (begun.length === 1) throw new UnavailableError('store_unavailable', 'gone for a moment');
+        await settle(must(pool, 'the pool').node, done);
+      };
+      const use = async (made: WorkerPool) => {
+        pool = made;
+        await waitFor(async () => (await stored('a'))?.error !== null && made.rests('dc_1'));
+        assert.equal(made.hasRoom('dc_1', 'o_1'), false);
+        assert.equal(made.hasTurn('dc_1'), false);
+        await insert(job('b', { lane: 'dc_1' }), job('c', { lane: 'dc_2' }));
+        made.poke();
+        await waitFor(() => begun.length === 2);
+        assert.deepEqual(begun, ['a', 'c']);
+        clock.step(2_000);
+        made.poke();
+        await waitFor(() => begun.length === 4);
+        assert.deepEqual(begun, ['a', 'c', 'a', 'b']);
+        await waitFor(() => made.hasRoom('dc_1', 'o_1'));
+      };
+      await withPool(run, use, { clock });
+    });
+
+    test('of a lane only the job that failed is logged as failed, not those that wait for it', async () => {
+      const logged: string[] = [];
+      const logger = pino({}, { write: (line) => void logged.push(JSON.parse(line).job) });
+      await insert(job('a'), job('b'));
+      const run = async ({ id }: LeasedJob) => {
+        if (id === 'a') throw new UnavailableError('store_unavailable', 'gone for a moment');
+        throw new EarlierJobFirst('the first comes first');
+      };
+      const use = async () => {
+        await waitFor(async () => (await stored('a'))?.error !== null && (await stored('b'))?.error !== null);
+        assert.deepEqual(
+          logged.filter((id) => id !== undefined),
+          ['a'],
+        );
+      };
+      await withPool(run, use, { logger, clock: new TestClock() });
+    });
+
+    test('when the rest of a lane is over, what comes for it waits behind what is in the store', async () => {
+      const clock = new TestClock();
+      await insert(job('a', { lane: 'dc_1' }));
+      const begun: string[] = [];
+      const run = async ({ id }: LeasedJob) => {
+        begun.push(id);
+        throw new UnavailableError('store_unavailable', 'gone for a moment');
+      };
+      const use = async (pool: WorkerPool) => {
+        await waitFor(async () => (await stored('a'))?.error !== null && pool.rests('dc_1'));
+        await insert(job('c', { lane: 'dc_2' }));
+        pool.poke();
+        await waitFor(() => begun.includes('c'));
+        clock.step(2_000);
+        assert.deepEqual([pool.hasTurn('dc_1'), pool.hasRoom('dc_1', 'o_1')], [true, false]);
+      };
+      await withoutPolls(() => withPool(run, use, { clock }));
+    });
+
+    test('a full pool does not look again and again for a lane whose rest has ended', async () => {
+      await insert(job('a', { lane: 'dc_1' }));
+      const clock = new TestClock();
+      let looks = 0;
+      const store = {
+        ...fixture.store,
+        get read() {
+          looks += 1;
+          return fixture.store.read;
+        },
+      };
+      const run = async ({ id }: LeasedJob) => {
+        if (id === 'a') throw new UnavailableError('store_unavailable', 'gone for a moment');
+        await new Promise(() => {});
+      };
+      const use = async (pool: WorkerPool) => {
+        await waitFor(async () => (await stored('a'))?.error !== null && pool.rests('dc_1'));
+        for (let n = 0; n < runningMax + reservedMax; n += 1) pool.run({ ...leasedHere, id: `j${n}` });
+        clock.step(2_000);
+        const before = looks;
+        pool.poke();
+        await waitFor(() => looks > before);
+        const first = looks;
+        const sinceMs = performance.now();
+        await waitFor(() => performance.now() - sinceMs > pollMs / 2);
+        const polls = Math.ceil((performance.now() - sinceMs) / pollMs);
+        assert.ok(looks - first <= 10 * polls, `${looks - first} looks in the time of ${polls} polls`);
+      };
+      await withPool(run, use, { clock, store });
     });
 
     test('the third failure puts a job in quarantine and reports it to its handler', async () => {
@@ -639,6 +763,36 @@ describe('the worker pool', () => {
           await waitFor(async () => (await jobsLeft()) === 0);
           assert.deepEqual(begun.slice(3).sort(), ['in the store', 'new']);
         },
+      );
+    });
+
+    test('a suspect that waits for its turn keeps only its own source waiting, and runs before what comes for that later', async () => {
+      const gate = Promise.withResolvers<void>();
+      const begun: string[] = [];
+      let node = '';
+      await insert(job('first', { lane: 'dc_1' }));
+      await withPool(
+        async (leased) => {
+          begun.push(leased.id);
+          if (leased.id === 'first') await gate.promise;
+          await settle(node, leased);
+        },
+        async (pool) => {
+          node = pool.node;
+          await waitFor(() => begun.includes('first'));
+          await insert({ ...job('suspect', { lane: 'dc_1' }), losses: 2 });
+          pool.poke();
+          await waitFor(() => !pool.hasTurn('dc_1'));
+          await insert(job('later', { lane: 'dc_1' }), job('other', { lane: 'dc_2' }));
+          pool.poke();
+          await waitFor(() => begun.includes('other'));
+          assert.equal((await blameOf('suspect')).alone, 0);
+          gate.resolve();
+          await waitFor(async () => (await jobsLeft()) === 0);
+          assert.deepEqual(begun, ['first', 'other', 'suspect', 'later']);
+          await waitFor(() => pool.hasTurn('dc_1'));
+        },
+        { solitude: { provenMs: 600_000, aloneMs: 600_000, betweenMs: 10 } },
       );
     });
 

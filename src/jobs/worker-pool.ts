@@ -6,8 +6,16 @@ import { Wakeable } from '#lib/wakeable.ts';
 import type { Store } from '#storage/store.ts';
 import { currentSpan, inSpan } from '#telemetry/span.ts';
 import { noTracer, type Tracer } from '#telemetry/tracer.ts';
-import { type ClaimOptions, claimJobs, claimSuspect, type OwnerTurns, whatWaits } from './claim-store.ts';
-import { FailedAttempts } from './failed-attempts.ts';
+import {
+  type ClaimOptions,
+  claimJobs,
+  claimSuspect,
+  dueSuspects,
+  firstTurns,
+  type SuspectOptions,
+  whatWaits,
+} from './claim-store.ts';
+import { EarlierJobFirst, FailedAttempts } from './failed-attempts.ts';
 import { FreeLanes } from './free-lanes.ts';
 import type { JobPayloads } from './job-kinds.ts';
 import type { JobRegistry } from './job-registry.ts';
@@ -51,7 +59,7 @@ export class WorkerPool {
   readonly #claims: boolean;
   readonly #leaseMs: number;
   readonly #places = new PoolPlaces();
-  readonly #turns: OwnerTurns = { after: '', looksSpared: 0 };
+  readonly #turns = firstTurns();
   readonly #shares: RunShareObserver;
   readonly #wakeable: Wakeable;
   readonly #heartbeat: NodeHeartbeat;
@@ -65,6 +73,8 @@ export class WorkerPool {
   /** Lanes that may have jobs in the store, for which there was no room here or which came through another node. `poolFull`: of any lane. */
   readonly #fullLanes = new ClaimMarks();
   #poolFull = false;
+  /** Lanes in order with a suspect that is due: no further job of them begins, so that its turn comes. */
+  #suspectLanes: ReadonlySet<string> = new Set();
   readonly #isBusy = (lane: string): boolean => this.#places.isBusy(lane);
   readonly #running = new Map<Promise<void>, LeasedJob>();
   readonly #stop = new AbortController();
@@ -72,6 +82,7 @@ export class WorkerPool {
   #lease = new AbortController();
   /** The signal of jobs that begin now. */
   #signal = AbortSignal.any([this.#stop.signal, this.#lease.signal]);
+  #hasStarted = false;
   #draining = false;
   #stopping: Promise<void> | undefined;
 
@@ -149,12 +160,13 @@ export class WorkerPool {
       if (channel === 'millrace_jobs') this.poke();
     });
     if (this.#claims) await this.#lookAtLanes(nowMs);
+    this.#hasStarted = true;
     this.poke();
   }
 
-  /** Something may be due now. */
+  /** Something may be due now. A pool that has not started claims nothing: other nodes do not know its node, and would run the job again. */
   poke(): void {
-    if (this.#claims) this.#wakeable.poke();
+    if (this.#claims && this.#hasStarted) this.#wakeable.poke();
   }
 
   /**
@@ -188,7 +200,24 @@ export class WorkerPool {
 
   /** True when a job of this lane may run here as soon as it is accepted, before any that wait in the store. */
   hasTurn(lane: string): boolean {
-    return this.lanes.owns(lane) && !this.#throughOthers.has(lane);
+    return this.lanes.owns(lane) && !this.#throughOthers.has(lane) && !this.#mayNotBegin(lane);
+  }
+
+  #mayNotBegin(lane: string): boolean {
+    return this.#suspectLanes.has(lane) || this.rests(lane);
+  }
+
+  /** True while a job of this lane that could not run, or whose end could not be stored, is to run before the others of it. */
+  rests(lane: string): boolean {
+    return this.#failed.rests(lane);
+  }
+
+  /**
+   * An attempt of a job fails. Called before the next job of its lane has its turn, so that this one finds that the lane rests: what `run` of
+   * a handler rejects with is known later.
+   */
+  fails(job: LeasedJob, error: Error): void {
+    this.#failed.begin(job, error);
   }
 
   /** Takes a lane that no node has, when this one has room for a job of it now (`free-lanes.ts`). */
@@ -277,6 +306,8 @@ export class WorkerPool {
     this.#poolFull = false;
     const { newest } = this.#fullLanes;
     for (;;) {
+      // What comes now waits behind what is in the store, until a claim has taken that.
+      for (const lane of this.#failed.takeResting()) this.#fullLanes.mark(lane);
       const limit = this.#places.claimMax();
       this.#poolFull = !this.#places.areFree;
       if (limit === 0 || this.#draining) break;
@@ -284,7 +315,7 @@ export class WorkerPool {
       // Before the claim, not after it: a lane that drains meanwhile has ended the jobs that would have reported it.
       for (const [lane, running] of this.#places.runningByLane)
         if (running >= laneMax) this.#fullLanes.mark(lane);
-      const claim = this.#claimOptions({ limit });
+      const claim = { ...this.#claimOptions({ limit }), rests: (lane: string) => this.#mayNotBegin(lane) };
       lookedAtMs = claim.nowMs;
       const jobs = await claimJobs(this.#store, claim);
       // What a claim brings while we drain goes back with the rest.
@@ -301,17 +332,37 @@ export class WorkerPool {
       kinds: this.#jobs.kinds,
       afterMs: lookedAtMs,
     });
-    if (suspects && !this.#draining) await this.#solitude.run(this.#running.keys());
-    return dueMs === undefined ? pollMs : dueMs - this.#clock.now();
+    if (suspects && !this.#draining) await this.#runSuspects();
+    else this.#suspectLanes = new Set();
+    const dueInMs = dueMs === undefined ? pollMs : dueMs - this.#clock.now();
+    return Math.min(dueInMs, this.#failed.restEndsInMs ?? pollMs);
   }
 
-  #claimOptions(options: Pick<ClaimOptions, 'limit'>): ClaimOptions {
+  /** A suspect that would wait for its turn does not run alone yet: all others would wait with it, and it would be to blame for what is before it. */
+  async #runSuspects(): Promise<void> {
+    const look = async () => {
+      const { ready, lanes } = await dueSuspects(
+        this.#store,
+        this.#store.read,
+        this.#claimOptions({ limit: 1 }),
+      );
+      this.#suspectLanes = lanes;
+      for (const lane of lanes) this.#fullLanes.mark(lane);
+      return ready.length > 0;
+    };
+    if (!(await look())) return;
+    await this.#solitude.run(this.#running.keys());
+    await look();
+  }
+
+  #claimOptions(options: Pick<ClaimOptions, 'limit'>): SuspectOptions {
     let held: Map<string, LeasedJob[]> | undefined;
     return {
       node: this.node,
       lanes: this.lanes,
       kinds: this.#jobs.kinds,
       runningByLane: this.#places.runningByLane,
+      isBusy: this.#isBusy,
       places: this.#places,
       turns: this.#turns,
       onPassedOver: (ownerId) => this.#shares.delayed(ownerId, 'runs'),
@@ -344,17 +395,23 @@ export class WorkerPool {
       await this.#jobs.of(job.kind).run(job, this.#signal);
     } catch (error) {
       currentSpan()?.fail(toError(error).message);
-      // A job that never reached the disk was never accepted, so there is nothing to run again.
-      if (await isStored(job)) this.#attemptFailed(job, toError(error));
+      this.fails(job, toError(error));
+      try {
+        // A job that never reached the disk was never accepted, so there is nothing to run again.
+        if (await isStored(job)) this.#attemptFailed(job, toError(error));
+      } finally {
+        this.#failed.isOver(job);
+      }
     }
   }
 
   #attemptFailed(job: LeasedJob, error: Error): void {
     if (this.#stop.signal.aborted) return;
-    this.#logger.warn(
-      { job: job.id, kind: job.kind, attempt: job.attempts, error: error.message },
-      'job.attempt-failed',
-    );
+    if (!(error instanceof EarlierJobFirst))
+      this.#logger.warn(
+        { job: job.id, kind: job.kind, attempt: job.attempts, error: error.message },
+        'job.attempt-failed',
+      );
     this.#failed.add(job, error);
     this.poke();
   }

@@ -2,6 +2,7 @@ import type { EventAllowance, EventRouter } from '#events/emit-event.ts';
 import type { StoredEvent } from '#events/event.ts';
 import type { EventBus } from '#events/event-bus.ts';
 import type { OutcomeRecorder } from '#health/outcome-store.ts';
+import { UncountedAttempt } from '#jobs/failed-attempts.ts';
 import type { JobPayloads } from '#jobs/job-kinds.ts';
 import { type LeasedJob, requeueJob, settleJobs } from '#jobs/job-store.ts';
 import { retryDelayMs } from '#jobs/retry-schedule.ts';
@@ -20,6 +21,7 @@ import { failureText, type InvocationLimits } from './invocation-end.ts';
 import { errorEvent } from './outcome-events.ts';
 import { type InvocationEnd, type SettleResult, settleInvocations } from './settle-invocation.ts';
 import type { Lane } from './source-lanes.ts';
+import { findSource } from './source-store.ts';
 
 export interface RunEndsOptions {
   store: Store;
@@ -126,11 +128,15 @@ export class RunEnds {
       lane.epoch += 1;
       lane.db = undefined;
       if (result.reason === 'removed') return;
+      if ((await findSource(this.#store.read, lane.sourceId)) === undefined) {
+        await this.dropJob(job);
+        return;
+      }
       if (result.reason === 'taken' && end.job !== undefined) {
         this.#logger.warn({ source: lane.sourceId, job: job.id }, 'source.run-taken-over');
         return;
       }
-      throw new Error('an earlier run of this source could not be stored');
+      throw new UncountedAttempt('an earlier run of this source could not be stored');
     }
     noteOutcome(deployment, outcome, result.stored);
     this.#bus.publish(result.stored);

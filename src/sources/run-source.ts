@@ -1,9 +1,11 @@
+import { EarlierJobFirst } from '#jobs/failed-attempts.ts';
 import type { JobPayloads } from '#jobs/job-kinds.ts';
 import type { JobHandler } from '#jobs/job-registry.ts';
 import type { LeasedJob } from '#jobs/job-store.ts';
 import { blamesMax } from '#jobs/retry-schedule.ts';
+import type { WorkerPool } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
-import { CallerError, UnavailableError } from '#lib/errors.ts';
+import { CallerError, toError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { CallOutcome, HttpReply, UserCodeError } from '#runner/call-outcome.ts';
 import { textsOfOutcome } from '#runner/outcome-texts.ts';
@@ -43,6 +45,7 @@ export class SourceRuns implements JobHandler {
   readonly #replies: SourceReplies;
   readonly #hostCalls: SourceHostCalls;
   readonly #kept: ReplyKeeper;
+  readonly #pool: Pick<WorkerPool, 'rests' | 'fails'>;
   readonly #onFlowEnded: (sourceId: string) => void;
   readonly #waiters = new Map<string, ReplyWaiter>();
   readonly #replaceable = new ReplaceableRuns();
@@ -54,6 +57,7 @@ export class SourceRuns implements JobHandler {
       replies: SourceReplies;
       hostCalls: SourceHostCalls;
       keptReplies: ReplyKeeper;
+      pool: Pick<WorkerPool, 'rests' | 'fails'>;
       /** A run under flow control has ended: its place may be free. */
       onFlowEnded: (sourceId: string) => void;
     },
@@ -69,6 +73,7 @@ export class SourceRuns implements JobHandler {
     this.#replies = options.replies;
     this.#hostCalls = options.hostCalls;
     this.#kept = options.keptReplies;
+    this.#pool = options.pool;
     this.#onFlowEnded = options.onFlowEnded;
     options.store.onNotify((channel, notice) => {
       if (channel === 'millrace_jobs' && notice.startsWith(replacedNotice))
@@ -122,6 +127,7 @@ export class SourceRuns implements JobHandler {
       if (job.unpersisted?.refused === true) return;
       await this.#runInTurn(lane, job, payload, signal, leave);
     } catch (error) {
+      this.#pool.fails(job, toError(error));
       if (error instanceof UnavailableError) this.#waiters.get(job.id)?.interrupted();
       throw error;
     } finally {
@@ -264,6 +270,9 @@ export class SourceRuns implements JobHandler {
       return;
     }
     const db = await this.#lanes.dbOf(lane);
+    // A run before this one has failed when it was waiting for its turn here.
+    if (job.lane === lane.sourceId && this.#pool.rests(lane.sourceId))
+      throw new EarlierJobFirst('an earlier run of this source is tried again first');
     const epoch = lane.epoch;
     const waiter = this.#waiters.get(job.id);
     waiter?.started();

@@ -91,6 +91,7 @@ export async function openPostgresStore(options: {
     onNotify: (callback) => listener.add(callback),
     reclaimSpace: async () => {},
     checkWritable: () => probe.check(),
+    failedTransactions: () => probe.failedCount,
     close,
   };
 }

@@ -86,6 +86,7 @@ export async function openSqliteStore(options: {
       await sql.raw(`pragma incremental_vacuum(${reclaimPages})`).execute(write);
     },
     checkWritable: () => probe.check(),
+    failedTransactions: () => probe.failedCount,
     close,
   };
 }

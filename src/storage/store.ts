@@ -36,6 +36,8 @@ export interface Store extends Dialect {
    * Rejects with the reason.
    */
   checkWritable(): Promise<void>;
+  /** Transactions that were not committed, for whatever reason, since the store was opened: what is noted in one may not be stored. */
+  failedTransactions(): number;
   close(): Promise<void>;
 }
 

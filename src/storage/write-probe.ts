@@ -25,6 +25,7 @@ export class WriteProbe {
   #failure: UnavailableError | undefined;
   #transaction: Store['transaction'] | undefined;
   #probing: Promise<void> | undefined;
+  #failedCount = 0;
 
   constructor(options: {
     dialect: Dialect;
@@ -47,10 +48,16 @@ export class WriteProbe {
         if (failure === undefined) this.#provenAtMs = this.#monotonicMs();
         return result;
       } catch (error) {
+        this.#failedCount += 1;
         if (error instanceof UnavailableError) this.#failure = error;
         throw error;
       }
     };
+  }
+
+  /** Transactions that were not committed, for whatever reason. */
+  get failedCount(): number {
+    return this.#failedCount;
   }
 
   /** Resolves when the store takes writes; rejects with the reason when it does not. */

@@ -3,7 +3,8 @@ import { execFileSync } from 'node:child_process';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { Millrace } from '../support/millrace.ts';
+import { runCommand } from '../support/command-line.ts';
+import { Millrace, testApiKey } from '../support/millrace.ts';
 import { createTempFolder } from '../support/temp-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -19,6 +20,7 @@ test('on a full disk what was acknowledged is kept, new writes answer 503, and t
   skip: mayMount ? false : 'only root may mount a small file system',
 }, async () => {
   await using folder = await createTempFolder('full');
+  await using commandFolder = await createTempFolder('full-command');
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=32m', 'tmpfs', folder.path]);
   let service: Millrace | undefined;
   try {
@@ -64,6 +66,14 @@ test('on a full disk what was acknowledged is kept, new writes answer 503, and t
     assert.deepEqual([created.status, created.body.code], [503, 'storage_full']);
     assert.equal((await running.api('GET', `/v1/sources/${source.id}`)).status, 200, 'reads still work');
     assert.equal((await fetch(`${running.url}/healthz`)).status, 200);
+    const environment = { MILLRACE_URL: running.url, MILLRACE_API_KEY: testApiKey };
+    const { stdout } = await runCommand({ folder: commandFolder.path, environment }, ['verify', '--json']);
+    const results = (JSON.parse(stdout) as { name: string; state: string }[]).map(
+      ({ name, state }) => `${name} ${state}`,
+    );
+    assert.ok(results.includes('store failed'), results.join());
+    assert.ok(results.includes('sandbox skipped'), results.join());
+    assert.ok(results.includes('api key ok'), results.join());
 
     await rm(filler);
     await waitFor(async () => (await send()).status === 200, { what: 'writes to be taken again' });
@@ -79,6 +89,12 @@ test('on a full disk what was acknowledged is kept, new writes answer 503, and t
       'each exactly once, and none that was refused',
     );
     assert.equal(await service.stop(), 0);
+    await writeFile(filler, Buffer.alloc(64 * 1024 * 1024)).catch(() => {});
+    await assert.rejects(
+      Millrace.start({ dataFolder: join(folder.path, 'data') }),
+      /has not started, because the disk of \S+ is full: free space there/,
+    );
+    await rm(filler);
     service = await Millrace.start({ dataFolder: join(folder.path, 'data') });
     assert.equal((await service.events(source.id)).length, acknowledged.length);
   } finally {

@@ -303,6 +303,50 @@ forEachService(
       },
     };
 
+    const turnsStay: Story = {
+      name: 'runs that wait for the turn of their source at each kill keep their order, and run before what comes later',
+      async prepare() {
+        const source = await fixture.service.createSource({
+          component_code: `export default { name: 'Turns', props: { http: '$.interface.http' },
+            async run({ body: { n } }) { await (await fetch('${receiver.url}/turn/' + n)).text(); this.$emit({ n }); } };`,
+        });
+        const send = async (n: number) => {
+          const { status } = await post(moved(fixture, source.configured_props.http.endpoint_url), { n });
+          assert.equal(status, 200);
+        };
+        const gate = Promise.withResolvers<void>();
+        for (const n of [1, 2]) gates.set(`/turn/${n}`, gate.promise);
+        let kills = 0;
+        return {
+          begin: async () => {
+            for (const n of [1, 2, 3, 4, 5]) await send(n);
+            await waitFor(() => requestsTo('/turn/1').length > 0);
+          },
+          beginAgain: async () => {
+            kills += 1;
+            // The first, lost a second time, waits until it may run alone, and the next one is under way.
+            await waitFor(
+              () => requestsTo(kills === 1 ? '/turn/1' : '/turn/2').length === (kills === 1 ? 2 : 1),
+            );
+          },
+          check: async () => {
+            await send(6);
+            gate.resolve();
+            const events = await waitFor(async () => {
+              const found = await fixture.service.events(source.id);
+              return found.length === 6 && found;
+            });
+            const order = events.map(({ event }) => event.n).reverse();
+            assert.deepEqual(
+              order.filter((n) => n !== 1),
+              [2, 3, 4, 5, 6],
+              order.join(),
+            );
+          },
+        };
+      },
+    };
+
     const changeIsUndone: Story = {
       name: 'after a kill in the middle of a change a source is soon as it was, and can be changed again',
       // There the next process waits until the lease of the killed one has run out: deploy-source.test.ts has that.
@@ -622,7 +666,7 @@ forEachService(
 
     describe('a service that is killed, three times in a row', () => {
       const stories = [
-        ...[dataStore, delayGoesOn, timersFire, changeIsUndone, replayGoesOn],
+        ...[dataStore, delayGoesOn, timersFire, turnsStay, changeIsUndone, replayGoesOn],
         ...[mailsRun, apphooksRun, deploymentStays, refreshComesAgain, tokenIsLost],
       ];
       tellTogether(stories, async (beginAgain) => {

@@ -1,4 +1,4 @@
-import type { ClaimOptions } from '#jobs/claim-store.ts';
+import { type ClaimOptions, firstTurns } from '#jobs/claim-store.ts';
 
 /** Options of a claim by a node with places enough for any owner, and so many for each lane. */
 export function placesForAny(laneMax: number): Pick<ClaimOptions, 'places' | 'turns'> {
@@ -9,6 +9,6 @@ export function placesForAny(laneMax: number): Pick<ClaimOptions, 'places' | 'tu
       roomOf: () => Number.POSITIVE_INFINITY,
       laneMaxOf: () => laneMax,
     },
-    turns: { after: '', looksSpared: 0 },
+    turns: firstTurns(),
   };
 }

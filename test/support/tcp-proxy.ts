@@ -14,6 +14,7 @@ export class TcpProxy implements AsyncDisposable {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   #silent = false;
+  #isAway = false;
   #cut: Cut | undefined;
 
   private constructor(server: Server) {
@@ -23,7 +24,7 @@ export class TcpProxy implements AsyncDisposable {
   static async start(target: { host: string; port: number }): Promise<TcpProxy> {
     const server = createServer();
     const proxy = new TcpProxy(server);
-    server.on('connection', (near) => proxy.#join(near, connect(target)));
+    server.on('connection', (near) => (proxy.#isAway ? near.destroy() : proxy.#join(near, connect(target))));
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
     return proxy;
@@ -41,6 +42,18 @@ export class TcpProxy implements AsyncDisposable {
   /** New connections pass again; those from before stay silent. */
   recover(): void {
     this.#silent = false;
+  }
+
+  /** Ends all connections, and new ones at once, as a server does that has ended. */
+  goAway(): void {
+    this.#isAway = true;
+    for (const socket of this.#sockets) socket.destroy();
+    this.#sockets.clear();
+  }
+
+  /** New connections pass again. */
+  comeBack(): void {
+    this.#isAway = false;
   }
 
   /**
