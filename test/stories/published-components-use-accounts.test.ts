@@ -20,6 +20,9 @@ const apps: Record<'sqlite' | 'postgres', StandInApp[]> = {
   postgres: ['google_drive', 'linear_app', 'quickbooks', 'slack'],
 };
 
+/** Packages of npm are installed and built on the way, one after another: on a busy machine that takes minutes. */
+const appPatienceMs = 600_000;
+
 const json = { 'content-type': 'application/json' };
 
 test('every app with a stand-in runs on one of the stores', () => {
@@ -56,7 +59,7 @@ for (const wanted of ['sqlite', 'postgres'] as const) {
     /** A test of one app with its stand-in, where the app runs on this store. */
     const appTest = (app: StandInApp, does: string, work: (standIn: ServiceStandIn) => Promise<void>) => {
       if (!apps[wanted].includes(app)) return;
-      test(`${app}: ${does}`, () => work(standIns.of(app)));
+      test(`${app}: ${does}`, { timeout: appPatienceMs }, () => work(standIns.of(app)));
     };
 
     const call = (url: string, body: unknown, headers: Record<string, string> = {}) =>

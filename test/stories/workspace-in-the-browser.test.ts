@@ -829,7 +829,13 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
       n % 3 === 0
         ? { owner_id: 'o_AbCdEf123456', owner_name: null }
         : { owner_id: `u_${n % 3}`, owner_name: `person ${n % 3}` };
-    const bounds = { node: 'node_1', sandbox: 'kernel', processes_max: 128, memory_bytes_max: 2 ** 31 };
+    const bounds = {
+      node: 'node_1',
+      sandbox: 'kernel',
+      processes_max: 128,
+      ready: 2,
+      memory_bytes_max: 2 ** 31,
+    };
     const empty = {
       ...{ ...bounds, memory_bytes: 0, set_apart_count: 0 },
       ...{ processes: [], owners: [], set_apart: [], deployments: [] },

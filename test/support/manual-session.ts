@@ -10,7 +10,8 @@ import { programFile } from './program-file.ts';
 import { projectRoot } from './project-files.ts';
 import { waitFor, within } from './wait-for.ts';
 
-const commandPatienceMs = 60_000;
+/** A command may install packages of npm and have them built. */
+const commandPatienceMs = 150_000;
 
 interface Staying {
   readonly command: string;
