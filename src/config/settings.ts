@@ -456,7 +456,7 @@ export const settingDefinitions = {
     default: 0,
     min: 0,
     max: Number.MAX_SAFE_INTEGER,
-    text: 'Workspaces that each user may create. Each has shares of its own, so many of them have most of a node. 0: no limit.',
+    text: 'Workspaces that each user may create. Each has shares of its own, so many of them have most of a node. 0: no limit but the 1,000 workspaces that a user may be in.',
   },
   dataStoresMaxMb: {
     env: 'MILLRACE_DATA_STORES_MAX',

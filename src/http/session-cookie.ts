@@ -36,7 +36,7 @@ function requireOwnOrigin(request: CookieRequest, publicUrl: string): void {
   } else if (isOwnOrigin(origin, request, publicUrl)) return;
   throw new CallerError(
     'foreign_origin',
-    'a session is used by the pages of this service only; programs send an API key: Authorization: Bearer <API key>',
+    `a session is used by the pages of this service only, and the header Origin (${origin === undefined ? 'missing' : JSON.stringify(origin.slice(0, 200))}) does not name this service; programs send an API key: Authorization: Bearer <API key>`,
   );
 }
 
