@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import {
   chmod,
   link,
@@ -20,7 +21,7 @@ import { test } from 'node:test';
 import type { Workflow } from '#sdk';
 import { FolderConfig } from './folder-config.ts';
 import { FolderFiles } from './folder-files.ts';
-import { lockFileOf, withFolderLock } from './folder-lock.ts';
+import { lockFileOf, lockText, withFolderLock } from './folder-lock.ts';
 import { FolderNames } from './folder-names.ts';
 import { markdownReport } from './import-report.ts';
 import { readProject } from './read-project.ts';
@@ -150,6 +151,24 @@ test('one command at a time changes a folder, and a killed one is in no way', as
     await writeFile(lockFileOf(await realpath(root)), gone.trim());
     assert.equal(await withFolderLock(root, async () => 'again'), 'again');
     await assert.rejects(readFile(lockFileOf(await realpath(root))), { code: 'ENOENT' });
+  });
+});
+
+test('a process that has got the id of a killed command is in no way', {
+  skip: !existsSync('/proc/self/stat') && 'the start of a process is read from /proc',
+}, async () => {
+  await withFolder('', async ({ root }) => {
+    const file = lockFileOf(await realpath(root));
+    await writeFile(file, await lockText(process.pid));
+    await assert.rejects(
+      withFolderLock(root, async () => assert.fail()),
+      /another push or pull/,
+    );
+    await writeFile(
+      file,
+      (await lockText(process.pid)).replace(/\d+$/, (start) => `${Number(start) - 1}`),
+    );
+    assert.equal(await withFolderLock(root, async () => 'mine'), 'mine');
   });
 });
 
