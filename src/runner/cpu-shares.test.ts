@@ -110,3 +110,12 @@ test('while owners keep all cores busy together, each has an equal part, however
   assert.deepEqual(look(200), [], 'cores are free');
   assert.deepEqual(look(320), spinners.map(({ name }) => [name, true])); // biome-ignore format: one look
 });
+
+test('so many owners that none has a noticeable part of a core get the lower priority too when they want more', () => {
+  const shares = new CpuShares<Process>(2);
+  const spinners = Array.from({ length: 60 }, (_, n) => processOf(`o_${n}`, `${n}`));
+  const calm = processOf('u_calm', 'calm');
+  pass(shares, [...spinners, calm].map((process) => [process, 0])); // biome-ignore format: one look
+  const changed = pass(shares, [[calm, 20], ...spinners.map((process): [Process, number, boolean] => [process, 32, true])]); // biome-ignore format: one look
+  assert.deepEqual(changed, spinners.map(({ name }) => [name, true])); // biome-ignore format: one look
+});

@@ -33,6 +33,17 @@ const nearlyPart = 0.8;
 /** A process that uses a smaller part of a core than this does not keep the cores busy. */
 export const notedPart = 0.05;
 
+/** Of one process or owner between two looks. */
+interface Use {
+  usedMs: number;
+  wantsCpu: boolean;
+}
+
+/** Of sixty owners that spin on two cores none gets a noticeable part of one: who wants more is busy too. */
+function isBusyIn(elapsedMs: number): (use: Use) => boolean {
+  return ({ usedMs, wantsCpu }) => wantsCpu || usedMs > notedPart * elapsedMs;
+}
+
 /**
  * Decides which processes get a lower priority than those of other owners: the processes that an owner keeps busy beyond its share. Where
  * cores are free this slows nothing. Processes that only wait keep their priority, also those of the same owner.
@@ -62,13 +73,15 @@ export class CpuShares<P extends object> {
   /** Returns the use of each process since the last look, which was `elapsedMs` ago, and the priority that it gets because of it. */
   look(looks: readonly CpuLook<P>[], elapsedMs: number): CpuUse<P>[] {
     const used = looks.map((look) => ({ ...look, usedMs: this.#usedMs(look) }));
-    const byOwner = new Map<string, number>();
-    for (const { ownerId, usedMs } of used) byOwner.set(ownerId, (byOwner.get(ownerId) ?? 0) + usedMs);
-    const nearlyMs = nearlyPart * this.#shareCores([...byOwner.values()], elapsedMs) * elapsedMs;
-    const isBusy = ({ usedMs, wantsCpu }: { usedMs: number; wantsCpu: boolean }) =>
-      wantsCpu || usedMs > notedPart * elapsedMs;
+    const isBusy = isBusyIn(elapsedMs);
+    const byOwner = new Map<string, Use>();
+    for (const one of used) {
+      const { usedMs = 0, wantsCpu = false } = byOwner.get(one.ownerId) ?? {};
+      byOwner.set(one.ownerId, { usedMs: usedMs + one.usedMs, wantsCpu: wantsCpu || one.wantsCpu });
+    }
+    const nearlyMs = nearlyPart * this.#shareCores(byOwner, elapsedMs) * elapsedMs;
     this.#beyond = new Set(
-      [...byOwner].filter(([, usedMs]) => usedMs > nearlyMs).map(([ownerId]) => ownerId),
+      [...byOwner].filter(([, { usedMs }]) => usedMs > nearlyMs).map(([ownerId]) => ownerId),
     );
     // Processes with the lower priority get little time, so using little is no proof that an owner needs no more: each further process of
     // such an owner had the usual priority for a second, and twenty of them at a time made calls of others take ten times as long.
@@ -88,12 +101,12 @@ export class CpuShares<P extends object> {
    * Cores that one owner may use. Many owners who each use little keep all cores busy together, and the workspaces of one user are
    * owners of their own: none of them would ever be beyond half of the cores.
    */
-  #shareCores(usedMs: readonly number[], elapsedMs: number): number {
+  #shareCores(byOwner: ReadonlyMap<string, Use>, elapsedMs: number): number {
     const share = Math.max(1, this.#cores * sharePart);
-    const all = usedMs.reduce((sum, ms) => sum + ms, 0);
+    const owners = [...byOwner.values()];
+    const all = owners.reduce((sum, { usedMs }) => sum + usedMs, 0);
     if (all < nearlyPart * this.#cores * elapsedMs) return share;
-    const busyOwners = usedMs.filter((ms) => ms > notedPart * elapsedMs).length;
-    return Math.min(share, this.#cores / busyOwners);
+    return Math.min(share, this.#cores / owners.filter(isBusyIn(elapsedMs)).length);
   }
 
   /** Processor time since the last look; 0 at the first one. */
