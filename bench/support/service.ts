@@ -18,6 +18,8 @@ export interface Service {
   readonly readyMs: number;
   /** Path without /v1; throws with the answer's text unless the status is 2xx. */
   api(method: string, path: string, body?: unknown): Promise<unknown>;
+  /** The same service with a new user, who is no admin. */
+  asNewUser(username: string): Promise<Service>;
   stop(): Promise<void>;
 }
 
@@ -80,23 +82,26 @@ export async function startService(
     await delay(10);
   }
   const readyMs = performance.now() - started;
-  return {
-    url,
-    pid: child.pid ?? 0,
-    apiKey,
-    readyMs,
-    api: async (method, path, body) => {
+  const withKey = (key: string): Service => {
+    const api: Service['api'] = async (method, path, body) => {
       const response = await fetch(`${url}/v1${path}`, {
         method,
-        headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
+        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       });
       const text = await response.text();
       if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
       return text === '' ? undefined : JSON.parse(text);
-    },
-    stop,
+    };
+    const asNewUser = async (username: string) => {
+      const { data } = (await api('POST', '/users', { username, email: `${username}@example.com` })) as {
+        data: { api_key: string };
+      };
+      return withKey(data.api_key);
+    };
+    return { url, pid: child.pid ?? 0, apiKey: key, readyMs, api, asNewUser, stop };
   };
+  return withKey(apiKey);
 }
 
 export async function freePort(): Promise<number> {
