@@ -189,6 +189,30 @@ describe('the worker pool', () => {
       await pool.stop(0);
     });
 
+    test('what comes after a job that is on its way to the store goes there too, also when a claim has found nothing yet', async () => {
+      const done: string[] = [];
+      let pool: WorkerPool | undefined;
+      const run = async (leased: LeasedJob) => {
+        await settle(must(pool, 'the pool').node, leased);
+        done.push(leased.id);
+      };
+      await withPool(run, async (made) => {
+        pool = made;
+        await made.lanes.take(['dc_1']);
+        await waitFor(() => made.hasRoom('dc_1', 'o_1'));
+        const arrived = made.goesToStore('dc_1', 'o_1');
+        // The look that finds this one began after it was said.
+        await insert(job('other', { ownerId: 'o_2' }));
+        made.poke();
+        await waitFor(() => done.includes('other') && made.runningCount() === 0);
+        assert.equal(made.hasRoom('dc_1', 'o_1'), false);
+        await insert(job('a', { lane: 'dc_1' }));
+        arrived();
+        assert.equal(made.hasRoom('dc_1', 'o_1'), false, 'no claim has seen it');
+        await waitFor(() => done.includes('a') && made.hasRoom('dc_1', 'o_1'));
+      });
+    });
+
     test('a job is done when its time comes, without a poke', async () => {
       const started = Promise.withResolvers<number>();
       const runAtMs = Date.now() + 300;

@@ -252,6 +252,18 @@ export class WorkerPool {
     else if (!this.#places.areFree) this.#poolFull = true;
   }
 
+  /**
+   * A job of this lane is on its way to the store: what comes after it goes there too, until it has arrived. The result is called when it has, or
+   * will not. A mark alone would not do: a claim that looks before the job is there finds nothing, and forgets it.
+   */
+  goesToStore(lane: string, ownerId: string): () => void {
+    const arrived = this.#fullLanes.hold(lane);
+    return () => {
+      arrived();
+      this.leftInStore(lane, ownerId);
+    };
+  }
+
   /** Runs a job that was, or is being, inserted as leased to this node. */
   run(job: LeasedJob): void {
     void this.#begin(job);

@@ -15,3 +15,14 @@ test('a claim forgets what was marked before it began, and nothing that was mark
   marks.forget(marks.newest);
   assert.equal(marks.has('b') || marks.has('c'), false);
 });
+
+test('what is on its way to the store is not forgotten by a claim, which cannot see it', () => {
+  const marks = new ClaimMarks();
+  const [first, second] = [marks.hold('a'), marks.hold('a')];
+  for (const arrived of [first, second]) {
+    marks.forget(marks.newest);
+    assert.equal(marks.has('a'), true);
+    arrived();
+  }
+  assert.equal(marks.has('a'), false);
+});

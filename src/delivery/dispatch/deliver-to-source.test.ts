@@ -30,6 +30,50 @@ describe('delivering to a source', () => {
       );
     });
 
+    test('an event that could not be handed over goes before those that come after it', async (t) => {
+      await using delivery = await DeliveryFixture.start(fixture.store, { claims: false });
+      const run = t.mock.method(delivery.pool, 'run');
+      await delivery.emitter();
+      await fixture.store.transaction((tx) => insertSource(tx, sourceRow('dc_2', { ownerId: 'o_1' }), []));
+      await delivery.pool.lanes.take(['dc_2']);
+      await delivery.subscribe('dc_2');
+      const attempt = Promise.withResolvers<void>();
+      const fails = (): never => {
+        attempt.resolve();
+        throw new Error('the store was away');
+      };
+      t.mock.method(delivery.pool, 'hasRoom', fails, { times: 1 });
+      await delivery.emit(['1', '2']);
+      await attempt.promise;
+      await delivery.emit(['3']);
+      assert.equal(run.mock.callCount(), 0, 'they wait for the first one');
+      delivery.clock.step(1_000);
+      delivery.service.dispatcher.poke();
+      await delivery.service.dispatcher.untilIdle();
+      assert.deepEqual(
+        run.mock.calls.map(({ arguments: [{ payload }] }) => 'event' in payload && payload.event),
+        ['1', '2', '3'],
+      );
+    });
+
+    test('a run that waits in the store is on its way there until it is stored, or never will be', async (t) => {
+      await using delivery = await DeliveryFixture.start(fixture.store, { claims: false });
+      await delivery.emitter();
+      await fixture.store.transaction((tx) => insertSource(tx, sourceRow('dc_2', { ownerId: 'o_1' }), []));
+      await delivery.pool.lanes.take(['dc_2']);
+      await delivery.subscribe('dc_2');
+      t.mock.method(delivery.pool, 'hasRoom', () => false, { times: 1 });
+      let arrived = 0;
+      t.mock.method(delivery.pool, 'goesToStore', () => () => {
+        arrived += 1;
+      });
+      await delivery.emit(['1']);
+      await delivery.service.dispatcher.untilIdle();
+      assert.equal(arrived, 1);
+      const [job] = await fixture.store.read.selectFrom('jobs').select('lease_node').execute();
+      assert.equal(job?.lease_node, null);
+    });
+
     if (fixture.dialect === 'sqlite') return;
 
     test('only the node with the turn of the source delivers to it: others leave events to it, new and old', async () => {

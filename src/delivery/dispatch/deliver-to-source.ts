@@ -15,7 +15,7 @@ const busyDelayMs = 5_000;
 
 export interface SourceDeliveryOptions {
   store: Store;
-  pool: Pick<WorkerPool, 'node' | 'hasRoom' | 'promise' | 'run' | 'leftInStore'>;
+  pool: Pick<WorkerPool, 'node' | 'hasRoom' | 'promise' | 'run' | 'goesToStore'>;
   waiting: WaitingRuns;
   clock: Clock;
   /** A run was stored that flow control has to look at. */
@@ -61,8 +61,7 @@ export async function deliverToSource(
   }
   if (!(await waiting.admit(sourceId, delivery.body.length)))
     return { kind: 'postponed', delayMs: busyDelayMs };
-  const stored = () => pool.leftInStore(lane, source.owner_id);
-  // At once too: the next event must not run here while this one is still on its way to the store.
-  stored();
-  return { kind: 'delivered', attempt, handover: { job: jobRow(job), stored } };
+  // The next event must not run here while this one is still on its way to the store.
+  const stored = pool.goesToStore(lane, source.owner_id);
+  return { kind: 'delivered', attempt, handover: { job: jobRow(job), stored, refused: stored } };
 }

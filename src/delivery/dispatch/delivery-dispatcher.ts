@@ -32,8 +32,9 @@ const starvedTried = 8;
 const pollMs = 1_000;
 /** Default of `watchMs`: a third of the default lease of a node. */
 const defaultWatchMs = 5_000;
-/** Wait before an attempt is repeated whose result is unknown. */
+/** Wait before an attempt is repeated whose result is unknown. What is handed to a source is not lost on the way: it was not handed over. */
 const unknownDelayMs = 5_000;
+const unknownSourceDelayMs = 1_000;
 /** A receiver that asks for a pause gets it for all of its deliveries, up to this. */
 const laneRestMaxMs = 3_600_000;
 
@@ -285,6 +286,8 @@ export class DeliveryDispatcher {
   #send(lane: DeliveryLane): void {
     const nowMs = this.#clock.now();
     if (lane.pausedUntilMs > nowMs) {
+      // Those to a source stay here, in their order: in the store, newer ones would be due before them.
+      if (isSource(lane.listenerId)) return;
       for (const delivery of this.#lanes.empty(lane))
         this.#settleAs(delivery, { kind: 'postponed', delayMs: lane.pausedUntilMs - nowMs });
     }
@@ -322,7 +325,8 @@ export class DeliveryDispatcher {
       outcome = await inSpan(span, () => deliver(delivery, this.#stop.signal));
     } catch (error) {
       this.#logger.warn({ delivery: delivery.id, error: toError(error).message }, 'delivery.attempt-lost');
-      outcome = { kind: 'postponed', delayMs: unknownDelayMs };
+      const delayMs = isSource(delivery.listenerId) ? unknownSourceDelayMs : unknownDelayMs;
+      outcome = { kind: 'postponed', delayMs };
     }
     endDeliverySpan(span, outcome);
     this.#attempts[outcome.kind] += 1;
@@ -335,9 +339,18 @@ export class DeliveryDispatcher {
     if (hasFailed) this.#giveBackExcess(lane);
     if (outcome.kind === 'failed' && outcome.retryAfterMs !== undefined)
       lane.pausedUntilMs = this.#clock.now() + Math.min(outcome.retryAfterMs, laneRestMaxMs);
-    this.#settleAs(delivery, outcome);
+    if (outcome.kind === 'postponed' && isSource(lane.listenerId) && !this.#draining)
+      this.#postpone(lane, delivery, outcome.delayMs);
+    else this.#settleAs(delivery, outcome);
     this.#send(lane);
     this.#sendStarved();
+  }
+
+  /** A source gets events in their order: the others wait with the one that it could not take. */
+  #postpone(lane: DeliveryLane, delivery: HeldDelivery, delayMs: number): void {
+    this.#lanes.putBack(lane, delivery);
+    lane.pausedUntilMs = this.#clock.now() + delayMs;
+    this.#wakeable.wakeIn(delayMs);
   }
 
   /** One request less is under way: a few of those that found no room try again, those that waited longest first. */

@@ -70,7 +70,7 @@ export interface DeliveryLane {
   left: number;
   /** Older ones are being read from the store. */
   isRefilling: boolean;
-  /** Nothing is sent before this time, because of its `Retry-After`; epoch ms. */
+  /** Nothing is sent before this time: a webhook's `Retry-After`, or a source that could not take the first of its deliveries; epoch ms. */
   pausedUntilMs: number;
   usedAtMs: number;
 }
@@ -198,6 +198,12 @@ export class DeliveryLanes {
 
   take(lane: DeliveryLane, delivery: HeldDelivery): void {
     lane.queue.push(delivery);
+    this.#count(lane, 1, this.#bytesOf(delivery));
+  }
+
+  /** Puts a delivery that was taken out, and not sent, before the others of its lane. */
+  putBack(lane: DeliveryLane, delivery: HeldDelivery): void {
+    lane.queue.unshift(delivery);
     this.#count(lane, 1, this.#bytesOf(delivery));
   }
 

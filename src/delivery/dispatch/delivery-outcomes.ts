@@ -29,15 +29,18 @@ export interface DeliveryEnd {
 
 /**
  * Writes the outcomes of deliveries; outcomes that arrive together are written together. One that the store does not take
- * is kept and written again: it is known, and asking the receiver again would be a duplicate of our making.
+ * is kept and written again: it is known, and asking the receiver again would be a duplicate of our making. Jobs for the same listener are stored
+ * behind it: a source gets events in their order, also when the store was away for one of them.
  */
 export class DeliveryOutcomes {
   readonly #store: Store;
   readonly #logger: Logger;
-  readonly #write: BatchWrite<DeliveryEnd, boolean>;
+  readonly #write: BatchWrite<DeliveryEnd, Written>;
   readonly #onSettled: (end: DeliveryEnd) => void;
   readonly #onUnsaved: () => void;
   readonly #unsaved: DeliveryEnd[] = [];
+  /** Listeners with jobs among those. */
+  readonly #unsavedListeners = new Set<string>();
   #pending = 0;
   #timer: NodeJS.Timeout | undefined;
 
@@ -55,7 +58,7 @@ export class DeliveryOutcomes {
     this.#logger = options.logger;
     this.#onSettled = options.onSettled;
     this.#onUnsaved = options.onUnsaved;
-    this.#write = settleWrite(options);
+    this.#write = settleWrite({ ...options, isBehindUnsaved: (end) => this.#isBehindUnsaved(end) });
   }
 
   /** Outcomes that are not on disk. */
@@ -90,47 +93,69 @@ export class DeliveryOutcomes {
 
   #submit(end: DeliveryEnd): void {
     this.#store.writes.submitLazily(this.#write, end).then(
-      (held) => {
+      (written) => {
+        if (written === 'later') {
+          this.#keep(end);
+          return;
+        }
         this.#pending -= 1;
-        if (held) end.handover?.stored();
+        if (written === 'held') end.handover?.stored();
         else end.handover?.refused?.();
         this.#onSettled(end);
       },
       (error: unknown) => {
-        this.#unsaved.push(end);
         this.#logger.warn(
           { delivery: end.row.id, error: toError(error).message },
           'delivery.outcome-not-stored',
         );
-        this.#timer ??= setTimeout(() => this.#again(), againMs);
-        this.#onUnsaved();
+        this.#keep(end);
       },
     );
   }
 
+  #keep(end: DeliveryEnd): void {
+    this.#unsaved.push(end);
+    if (end.handover !== undefined) this.#unsavedListeners.add(end.listenerId);
+    this.#timer ??= setTimeout(() => this.#again(), againMs);
+    this.#onUnsaved();
+  }
+
+  /** True: a job for the same listener could not be stored, and comes before this one. */
+  #isBehindUnsaved({ listenerId, handover }: DeliveryEnd): boolean {
+    return handover !== undefined && this.#unsavedListeners.has(listenerId);
+  }
+
   #again(): void {
     this.#timer = undefined;
+    this.#unsavedListeners.clear();
     for (const end of this.#unsaved.splice(0)) this.#submit(end);
   }
 }
+
+/** `refused`: the delivery was cancelled, or taken over, meanwhile. `later`: what comes before it has to be stored first. */
+type Written = 'held' | 'refused' | 'later';
 
 /** What is handed on as a job, and the run that it is for, are stored in the same transaction. */
 function settleWrite({
   store,
   node,
   outcomes,
+  isBehindUnsaved,
 }: {
   store: Store;
   node: string;
   outcomes: OutcomeRecorder;
-}): BatchWrite<DeliveryEnd, boolean> {
+  isBehindUnsaved: (end: DeliveryEnd) => boolean;
+}): BatchWrite<DeliveryEnd, Written> {
   return {
     name: 'settle-deliveries',
     endsWork: true,
     ownerOf: ({ ownerId }) => ownerId,
     bytes: ({ row, handover }) =>
       row.attempt_log.length + (handover?.job.payload.length ?? 0) + (handover?.run?.event.length ?? 0),
-    async run(tx, ends) {
+    async run(tx, all) {
+      const later = new Set(all.filter(isBehindUnsaved));
+      const ends = all.filter((end) => !later.has(end));
       const done = new Set(ends.filter(({ row }) => row.has_payload === 0).map(({ row }) => row.emit_id));
       const isHandedOver = (end: DeliveryEnd) => end.handover !== undefined;
       const sent = ends.filter((end) => !isHandedOver(end));
@@ -167,7 +192,10 @@ function settleWrite({
         tx,
         ends.flatMap(({ usage }) => (usage === undefined ? [] : [usage])),
       );
-      return ends.map((end) => !isHandedOver(end) || held.has(end.row.id));
+      return all.map((end) => {
+        if (later.has(end)) return 'later';
+        return !isHandedOver(end) || held.has(end.row.id) ? 'held' : 'refused';
+      });
     },
   };
 }

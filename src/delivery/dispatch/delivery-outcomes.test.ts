@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { OutcomeRecorder } from '#health/outcome-store.ts';
+import { jobRow } from '#jobs/job-store.ts';
+import { UnavailableError } from '#lib/errors.ts';
+import { silentLogger } from '#lib/logger.ts';
+import type { Store } from '#storage/store.ts';
+import { DeliveryFixture } from '../../../test/support/delivery-fixture.ts';
+import { forEachStore } from '../../../test/support/stores.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
+import { type DeliveryEnd, DeliveryOutcomes } from './delivery-outcomes.ts';
+
+forEachStore((fixture) => {
+  test('what could not be stored for a source is stored before what comes after it', async () => {
+    // Nothing is sent: only its rows are used.
+    await using delivery = new DeliveryFixture(fixture.store);
+    await delivery.emitter();
+    await delivery.subscribe('dc_2');
+    await delivery.emit(['1', '2', '3']);
+    const nowMs = delivery.clock.now();
+    await fixture.store.transaction((tx) =>
+      tx.updateTable('deliveries').set({ lease_node: 'n_1' }).execute(),
+    );
+    const held = await fixture.store.read.selectFrom('deliveries').selectAll().orderBy('id').execute();
+    const stored: string[] = [];
+    const ends = held.map(
+      ({ id, emit_id, owner_id: ownerId, listener_id: listenerId }): DeliveryEnd => ({
+        ...{ ownerId, listenerId },
+        row: {
+          ...{ id, emit_id, state: 'delivered', reason: null, run_at_ms: nowMs },
+          ...{ attempts: 1, attempt_log: '[]', status: null, latency_ms: 0 },
+          ...{ has_payload: 0, ended_at_ms: nowMs },
+        },
+        handover: {
+          job: jobRow({
+            ...{ id: `job_${id}`, kind: 'run_source', ownerId, lane: listenerId, runAtMs: nowMs, nowMs },
+            payload: { source_id: listenerId, trigger: 'event', event: '{}', hops: 1 },
+          }),
+          stored: () => stored.push(id),
+        },
+      }),
+    );
+    const [first, ...rest] = ends;
+    assert.ok(first !== undefined && rest.length === 2);
+    let isAway = true;
+    const { defer } = fixture.store;
+    const store: Store = {
+      ...fixture.store,
+      defer: (tx, query) => {
+        if (!isAway) return defer(tx, query);
+        isAway = false;
+        // They are in the next batch, which the store takes.
+        for (const end of rest) outcomes.add(end);
+        throw new UnavailableError('store_unavailable', 'away for a moment');
+      },
+    };
+    const outcomes: DeliveryOutcomes = new DeliveryOutcomes({
+      ...{ store, node: 'n_1', logger: silentLogger },
+      outcomes: new OutcomeRecorder(store, () => false),
+      onSettled: () => {},
+      onUnsaved: () => {},
+    });
+    outcomes.add(first);
+    await waitFor(() => stored.length === 3);
+    assert.deepEqual(
+      stored,
+      held.map(({ id }) => id),
+    );
+    assert.deepEqual([outcomes.pending, outcomes.unsaved], [0, 0]);
+  });
+});
