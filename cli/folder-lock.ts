@@ -43,7 +43,7 @@ async function take(file: string, root: string): Promise<void> {
   }
 }
 
-/** False also when another process has the id by now: the system gives it again. */
+/** False also when another process has the id: the system gives it again. */
 async function isUnderWay(pid: number, start: string | undefined): Promise<boolean> {
   if (!Number.isInteger(pid) || pid < 1) return false;
   try {

@@ -33,13 +33,13 @@ const nearlyPart = 0.8;
 /** A process that uses a smaller part of a core than this does not keep the cores busy. */
 export const notedPart = 0.05;
 
-/** Of one process or owner between two looks. */
+/** What one process, or one owner, did between two looks. */
 interface Use {
   usedMs: number;
   wantsCpu: boolean;
 }
 
-/** Of sixty owners that spin on two cores none gets a noticeable part of one: who wants more is busy too. */
+/** Those who want more are busy too: when sixty owners spin on two cores, none gets a noticeable part of one. */
 function isBusyIn(elapsedMs: number): (use: Use) => boolean {
   return ({ usedMs, wantsCpu }) => wantsCpu || usedMs > notedPart * elapsedMs;
 }
