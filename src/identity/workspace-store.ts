@@ -35,6 +35,16 @@ export function findWorkspace(db: Db, id: string): Promise<Workspace | undefined
   return db.selectFrom('workspaces').select(columns).where('id', '=', id).executeTakeFirst();
 }
 
+/** The users who created these workspaces, by the ids of the workspaces. Ids of users, and workspaces without a known creator, are missing. */
+export async function creatorsOf(db: Db, ids: readonly string[]): Promise<Map<string, string>> {
+  const rows = await db
+    .selectFrom('workspaces')
+    .select(['id', 'created_by'])
+    .where('id', 'in', [...ids])
+    .execute();
+  return new Map(rows.flatMap(({ id, created_by }) => (created_by === null ? [] : [[id, created_by]])));
+}
+
 /** Holds a workspace until the end of the transaction. */
 export function lockWorkspace(
   tx: Tx,

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { insertWorkspace } from '#identity/workspace-store.ts';
 import { CallerError } from '#lib/errors.ts';
 import { silentLogger } from '#lib/logger.ts';
 import { forEachStore } from '../../test/support/stores.ts';
@@ -59,6 +60,15 @@ forEachStore((fixture) => {
     guard.limitsOf('u_2');
     await guard.settled();
     assert.deepEqual(guard.limitsOf('u_2'), {});
+  });
+
+  test('says which user created a workspace', async () => {
+    const { store, clock, guard } = setUp(false);
+    const values = { name: 'Team', email: '', createdBy: 'u_1' };
+    const { id } = await store.transaction((tx) => insertWorkspace(tx, values, clock.now()));
+    guard.limitsOf(id);
+    await guard.settled();
+    assert.deepEqual(guard.limitsOf(id), { createdBy: 'u_1' });
   });
 
   test('who has used up any of the quotas of the day may not run until 00:00 UTC', async () => {

@@ -1,3 +1,4 @@
+import { creatorsOf } from '#identity/workspace-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
@@ -259,7 +260,7 @@ export class QuotaGuard {
     }
   }
 
-  /** What was set for the processes of an owner; nothing while it is not known. */
+  /** What was set for the processes of an owner, and the user who created it; nothing while it is not known. */
   limitsOf(ownerId: string): OwnerLimits {
     this.#look(ownerId);
     return this.#known.get(ownerId)?.limits ?? {};
@@ -320,19 +321,21 @@ export class QuotaGuard {
 
   async #readOwners(ownerIds: readonly string[]): Promise<void> {
     const nowMs = this.#clock.now();
-    const [own, usage] = await Promise.all([
+    const [own, creators, usage] = await Promise.all([
       ownerQuotasOf(this.#store.read, ownerIds),
+      creatorsOf(this.#store.read, ownerIds),
       usageTodayOf(this.#store.read, ownerIds, nowMs),
     ]);
     for (const ownerId of ownerIds) {
       const stored = this.#known.get(ownerId)?.stored;
       this.#known.delete(ownerId);
       const quotas = effectiveQuotas(this.#defaults, own.get(ownerId));
+      const createdBy = creators.get(ownerId);
       this.#known.set(ownerId, {
         day: Math.floor(nowMs / dayMs),
         readAtMs: nowMs,
         quotas,
-        limits: ownerLimits(own.get(ownerId)),
+        limits: { ...ownerLimits(own.get(ownerId)), ...(createdBy === undefined ? {} : { createdBy }) },
         used: usage.get(ownerId) ?? { invocations: 0, computeMs: 0, credits: 0, events: 0, deliveries: 0 },
         started: 0,
         emitted: 0,

@@ -16,8 +16,10 @@ export interface QuotaDefaults extends Quotas {
   limits: Limits;
 }
 
-/** What an owner may have of the processes of user code on a node, where that is less than its share. */
+/** What an owner may have of the processes of user code on a node, where that is less than its share, and with which others it takes turns. */
 export interface OwnerLimits {
+  /** Absent for users, whose own sources and workflows these are. */
+  createdBy?: string;
   /** With work. */
   processesMax?: number;
   /** Memory of all its processes together. */

@@ -9,7 +9,7 @@ import type { OwnerShare } from './runner.ts';
 import type { SandboxProcess } from './sandbox-process.ts';
 
 export interface PoolOptions extends ProcessOptions {
-  /** The limits that an operator has set for an owner. */
+  /** The limits that an operator has set for an owner, and the user who created it. */
   limitsOf?: (ownerId: string) => OwnerProcessLimits;
   /** Records what is delayed and refused because of shares. Absent: the pool has records of its own. */
   records?: ShareRecords;
@@ -215,14 +215,14 @@ export class ProcessPool {
     return new Set(this.#waiters.map(({ ownerId }) => ownerId));
   }
 
-  /** Waiters whose owners may have one more process now; those of the owner with the fewest come first. */
+  /** Waiters whose owners may have one more process now, in the order of their turns. */
   #eligible(): Waiter[] {
     if (this.#waiters.length === 0) return [];
-    const owners = this.#waitingOwners();
-    const order = this.#shares.order(owners);
+    const order = this.#shares.order(this.#waitingOwners());
+    const places = new Map(order.map((ownerId, place) => [ownerId, place]));
     return this.#waiters
-      .filter(({ ownerId }) => order.has(ownerId))
-      .sort((a, b) => (order.get(a.ownerId) ?? 0) - (order.get(b.ownerId) ?? 0));
+      .filter(({ ownerId }) => places.has(ownerId))
+      .sort((a, b) => (places.get(a.ownerId) ?? 0) - (places.get(b.ownerId) ?? 0));
   }
 
   #isUsual({ memoryMb, packages }: ProcessNeeds): boolean {

@@ -52,9 +52,33 @@ describe('the shares of owners in the processes', () => {
   test('while another owner with less than a quarter waits, no owner gets more than a quarter', () => {
     const shares = sharesOf(64);
     assert.equal(takeAll(shares, 'a', new Set(['b'])), 16);
-    assert.deepEqual([...shares.order(new Set(['a', 'b']))], [['b', 0]]);
+    assert.deepEqual(shares.order(new Set(['a', 'b'])), ['b']);
     assert.equal(takeAll(shares, 'b', new Set(['a']), 16), 16);
     assert.ok(shares.mayTake('a', new Set(['b'])), 'both have their quarter, and half is free');
+  });
+
+  test('workspaces of one user take turns together: the first process of another user does not come behind those of all of them', () => {
+    const createdBy: Record<string, string> = {
+      o_1: 'u_1',
+      o_2: 'u_1',
+      o_3: 'u_1',
+      o_4: 'u_1',
+      o_5: 'u_2',
+      o_6: 'u_2',
+    };
+    const shares = new ProcessShares({ processesMax: 64, memoryBudgetMb: 2048 }, (ownerId) => {
+      const user = createdBy[ownerId];
+      return user === undefined ? {} : { createdBy: user };
+    });
+    for (const ownerId of ['o_1', 'o_2', 'o_5']) shares.took(busy(), ownerId);
+    assert.deepEqual(shares.order(new Set(['o_1', 'o_3', 'o_4', 'o_5', 'o_6', 'u_3'])), [
+      'u_3',
+      'o_6',
+      'o_5',
+      'o_3',
+      'o_4',
+      'o_1',
+    ]);
   });
 
   test('a process without work does not count: it can be ended', () => {

@@ -17,8 +17,10 @@ const mebibyte = 1024 * 1024;
 /** Private memory of a process with small code. */
 const usualProcessBytes = 16 * mebibyte;
 
-/** Limits that an operator has set for an owner. They apply where they are lower than its share. */
+/** What is known of an owner. Limits that an operator has set apply where they are lower than its share. */
 export interface OwnerProcessLimits {
+  /** The user whose workspace this owner is. Absent: it takes turns for itself. */
+  createdBy?: string;
   processesMax?: number;
   memoryMbMax?: number;
 }
@@ -87,11 +89,31 @@ export class ProcessShares {
 
   /** `waiting` are the owners whose calls wait for a process. */
   mayTake(ownerId: string, waiting: ReadonlySet<string>): boolean {
-    return this.order(new Set([...waiting, ownerId])).has(ownerId);
+    return this.order(new Set([...waiting, ownerId])).includes(ownerId);
   }
 
-  /** Those of the waiting owners that may have one more process, with the number of processes that each has at work. */
-  order(waiting: ReadonlySet<string>): Map<string, number> {
+  /**
+   * Those of the waiting owners that may have one more process. First come those with the fewest at work in all workspaces of their user, then those
+   * with the fewest of their own: the workspaces of one user take turns together. When forty of them began to work at the same moment, a deploy of another
+   * user waited for forty processes to start.
+   */
+  order(waiting: ReadonlySet<string>): string[] {
+    const mayHave = this.#busyOfThoseThatMayHaveOne(waiting);
+    const ofUsers = new Map<string, number>();
+    for (const [ownerId, { busy }] of this.owners) {
+      const user = this.#userOf(ownerId);
+      ofUsers.set(user, (ofUsers.get(user) ?? 0) + busy);
+    }
+    const ofUser = (ownerId: string): number => ofUsers.get(this.#userOf(ownerId)) ?? 0;
+    const own = (ownerId: string): number => mayHave.get(ownerId) ?? 0;
+    return [...mayHave.keys()].sort((a, b) => ofUser(a) - ofUser(b) || own(a) - own(b));
+  }
+
+  #userOf(ownerId: string): string {
+    return this.#limitsOf(ownerId).createdBy ?? ownerId;
+  }
+
+  #busyOfThoseThatMayHaveOne(waiting: ReadonlySet<string>): Map<string, number> {
     for (const ownerId of waiting) this.#seen.add(ownerId);
     const { owners, of, all } = this.#uses();
     const counts = [...waiting]
