@@ -14,6 +14,9 @@ export default {
   run(event) { this.$emit({ n: event.body.n }, { summary: String(event.body.n) }); },
 };`;
 
+/** Larger than the number of any event before it. */
+const lastNumber = 1_000_000;
+
 test('requests whose commit is cut off are answered by its outcome: each that got 200 ran once, no other ran', {
   skip: postgresSkip(),
 }, async () => {
@@ -109,6 +112,70 @@ export default {
         [2, 1],
         [1, 0],
       ],
+    );
+  } finally {
+    await service.stop();
+    await database.drop();
+  }
+});
+
+test('a listening source gets each event once and in order, however often the database is away', {
+  skip: postgresSkip(),
+}, async () => {
+  await using folder = await createTempFolder('cut-events');
+  const database = await createTestDatabase();
+  const url = new URL(database.url);
+  await using proxy = await TcpProxy.start({ host: url.hostname, port: Number(url.port) });
+  url.port = String(proxy.port);
+  const service = await Millrace.start({ dataFolder: join(folder.path, 'data'), databaseUrl: String(url) });
+  try {
+    const emitter = await service.createSource({ component_code: numbering });
+    const listener = await service.createSource({
+      component_code: `
+export default {
+  name: 'Listening', props: { db: '$.service.db' },
+  run({ n }) {
+    const { last = -1, count = 0 } = this.db.get('heard') ?? {};
+    this.db.set('heard', { last: n, count: count + 1 });
+    if (n <= last) this.$emit({ n, after: last });
+    if (n === ${lastNumber}) this.$emit({ count: count + 1 });
+  },
+};`,
+    });
+    const path = `/v1/subscriptions?emitter_id=${emitter.id}&listener_id=${listener.id}`;
+    assert.equal((await service.api('POST', path)).status, 200);
+    const send = async (n: number) => {
+      const { status } = await fetch(emitter.configured_props.http.endpoint_url, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ n }),
+      });
+      return status === 200;
+    };
+    let n = 0;
+    let accepted = 0;
+    for (let outage = 0; outage < 12; outage += 1) {
+      for (const until = accepted + 30; accepted < until; n += 1) if (await send(n)) accepted += 1;
+      if (outage % 2 === 0) {
+        proxy.goAway();
+        // The service has noticed, with whatever it had under way.
+        while (await send(n++)) accepted += 1;
+        proxy.comeBack();
+      } else {
+        const cut = proxy.cutAt('commit', outage % 4 === 1 ? 'after' : 'before');
+        if (await send(n++)) accepted += 1;
+        await cut;
+      }
+    }
+    await waitFor(async () => send(lastNumber));
+    const said = await waitFor(async () => {
+      const events = await service.events(listener.id).catch(() => []);
+      return events.some(({ event }) => 'count' in event) && events.map(({ event }) => event);
+    });
+    assert.deepEqual(
+      said,
+      [{ count: accepted + 1 }],
+      'events that came after later ones, and the number of all',
     );
   } finally {
     await service.stop();
