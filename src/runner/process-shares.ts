@@ -89,7 +89,7 @@ export class ProcessShares {
 
   /** `waiting` are the owners whose calls wait for a process. */
   mayTake(ownerId: string, waiting: ReadonlySet<string>): boolean {
-    return this.order(new Set([...waiting, ownerId])).includes(ownerId);
+    return this.#busyOfEligible(new Set([...waiting, ownerId])).has(ownerId);
   }
 
   /**
@@ -98,22 +98,23 @@ export class ProcessShares {
    * user waited for forty processes to start.
    */
   order(waiting: ReadonlySet<string>): string[] {
-    const mayHave = this.#busyOfThoseThatMayHaveOne(waiting);
+    const eligible = this.#busyOfEligible(waiting);
     const ofUsers = new Map<string, number>();
     for (const [ownerId, { busy }] of this.owners) {
       const user = this.#userOf(ownerId);
       ofUsers.set(user, (ofUsers.get(user) ?? 0) + busy);
     }
     const ofUser = (ownerId: string): number => ofUsers.get(this.#userOf(ownerId)) ?? 0;
-    const own = (ownerId: string): number => mayHave.get(ownerId) ?? 0;
-    return [...mayHave.keys()].sort((a, b) => ofUser(a) - ofUser(b) || own(a) - own(b));
+    const own = (ownerId: string): number => eligible.get(ownerId) ?? 0;
+    return [...eligible.keys()].sort((a, b) => ofUser(a) - ofUser(b) || own(a) - own(b));
   }
 
   #userOf(ownerId: string): string {
     return this.#limitsOf(ownerId).createdBy ?? ownerId;
   }
 
-  #busyOfThoseThatMayHaveOne(waiting: ReadonlySet<string>): Map<string, number> {
+  /** The processes at work of each waiting owner that may have one more. */
+  #busyOfEligible(waiting: ReadonlySet<string>): Map<string, number> {
     for (const ownerId of waiting) this.#seen.add(ownerId);
     const { owners, of, all } = this.#uses();
     const counts = [...waiting]

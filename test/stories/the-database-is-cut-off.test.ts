@@ -17,9 +17,8 @@ export default {
 /** Larger than the number of any event before it. */
 const lastNumber = 1_000_000;
 
-test('requests whose commit is cut off are answered by its outcome: each that got 200 ran once, no other ran', {
-  skip: postgresSkip(),
-}, async () => {
+/** A service whose database is behind `proxy`, until `use` ends. */
+async function withService(use: (service: Millrace, proxy: TcpProxy) => Promise<void>): Promise<void> {
   await using folder = await createTempFolder('cut');
   const database = await createTestDatabase();
   const url = new URL(database.url);
@@ -27,17 +26,38 @@ test('requests whose commit is cut off are answered by its outcome: each that go
   url.port = String(proxy.port);
   const service = await Millrace.start({ dataFolder: join(folder.path, 'data'), databaseUrl: String(url) });
   try {
+    await use(service, proxy);
+  } finally {
+    await service.stop();
+    await database.drop();
+  }
+}
+
+/** Sends a number to a source; answers the status, and the code of an error. */
+async function sendNumber(
+  { configured_props }: { configured_props: { http: { endpoint_url: string } } },
+  n: number,
+): Promise<{ status: number; code?: string }> {
+  const answer = await fetch(configured_props.http.endpoint_url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ n }),
+  });
+  const { status } = answer;
+  return status === 200 ? { status } : { status, code: ((await answer.json()) as { code: string }).code };
+}
+
+test('requests whose commit is cut off are answered by its outcome: each that got 200 ran once, no other ran', {
+  skip: postgresSkip(),
+}, async () => {
+  await withService(async (service, proxy) => {
     const source = await service.createSource({ component_code: numbering });
     const acknowledged: number[] = [];
     for (let n = 0; n < 20; n += 1) {
       const cut = proxy.cutAt('commit', n % 2 === 0 ? 'after' : 'before');
-      const answer = await fetch(source.configured_props.http.endpoint_url, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ n }),
-      });
-      if (answer.status === 200) acknowledged.push(n);
-      else assert.equal(((await answer.json()) as { code: string }).code, 'store_unavailable');
+      const { status, code } = await sendNumber(source, n);
+      if (status === 200) acknowledged.push(n);
+      else assert.equal(code, 'store_unavailable');
       await cut;
     }
     const emitted = async () =>
@@ -45,23 +65,14 @@ test('requests whose commit is cut off are answered by its outcome: each that go
     await waitFor(async () => (await emitted()).length >= acknowledged.length);
     assert.deepEqual(await emitted(), acknowledged);
     assert.ok(acknowledged.length >= 5, `${acknowledged.length} were acknowledged`);
-  } finally {
-    await service.stop();
-    await database.drop();
-  }
+  });
 });
 
 test('runs of a source keep their order when the end of one cannot be stored', {
   skip: postgresSkip(),
 }, async () => {
-  await using folder = await createTempFolder('cut-order');
   await using receiver = await HttpReceiver.start();
-  const database = await createTestDatabase();
-  const url = new URL(database.url);
-  await using proxy = await TcpProxy.start({ host: url.hostname, port: Number(url.port) });
-  url.port = String(proxy.port);
-  const service = await Millrace.start({ dataFolder: join(folder.path, 'data'), databaseUrl: String(url) });
-  try {
+  await withService(async (service, proxy) => {
     const source = await service.createSource({
       component_code: `
 export default {
@@ -74,14 +85,7 @@ export default {
   },
 };`,
     });
-    const send = async (n: number) => {
-      const { status } = await fetch(source.configured_props.http.endpoint_url, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ n }),
-      });
-      return status;
-    };
+    const send = async (n: number) => (await sendNumber(source, n)).status;
     const isAsked = Promise.withResolvers<void>();
     const mayAnswer = Promise.withResolvers<void>();
     receiver.answerOnce(async () => {
@@ -113,22 +117,13 @@ export default {
         [1, 0],
       ],
     );
-  } finally {
-    await service.stop();
-    await database.drop();
-  }
+  });
 });
 
 test('a listening source gets each event once and in order, however often the database is away', {
   skip: postgresSkip(),
 }, async () => {
-  await using folder = await createTempFolder('cut-events');
-  const database = await createTestDatabase();
-  const url = new URL(database.url);
-  await using proxy = await TcpProxy.start({ host: url.hostname, port: Number(url.port) });
-  url.port = String(proxy.port);
-  const service = await Millrace.start({ dataFolder: join(folder.path, 'data'), databaseUrl: String(url) });
-  try {
+  await withService(async (service, proxy) => {
     const emitter = await service.createSource({ component_code: numbering });
     const listener = await service.createSource({
       component_code: `
@@ -144,14 +139,7 @@ export default {
     });
     const path = `/v1/subscriptions?emitter_id=${emitter.id}&listener_id=${listener.id}`;
     assert.equal((await service.api('POST', path)).status, 200);
-    const send = async (n: number) => {
-      const { status } = await fetch(emitter.configured_props.http.endpoint_url, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ n }),
-      });
-      return status === 200;
-    };
+    const send = async (n: number) => (await sendNumber(emitter, n)).status === 200;
     let n = 0;
     let accepted = 0;
     for (let outage = 0; outage < 12; outage += 1) {
@@ -177,8 +165,5 @@ export default {
       [{ count: accepted + 1 }],
       'events that came after later ones, and the number of all',
     );
-  } finally {
-    await service.stop();
-    await database.drop();
-  }
+  });
 });

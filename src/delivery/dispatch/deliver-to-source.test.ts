@@ -1,10 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { heldDelivery } from '#delivery/delivery.ts';
 import { releaseLanes } from '#jobs/lane-lease-store.ts';
 import { insertSource } from '#sources/source-store.ts';
+import type { WaitingRuns } from '#sources/waiting-runs.ts';
 import { DeliveryFixture } from '../../../test/support/delivery-fixture.ts';
 import { sourceRow } from '../../../test/support/source-row.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
+import { TestClock } from '../../../test/support/test-clock.ts';
+import { deliverToSource } from './deliver-to-source.ts';
 
 describe('delivering to a source', () => {
   forEachStore((fixture) => {
@@ -56,22 +60,51 @@ describe('delivering to a source', () => {
       );
     });
 
-    test('a run that waits in the store is on its way there until it is stored, or never will be', async (t) => {
-      await using delivery = await DeliveryFixture.start(fixture.store, { claims: false });
-      await delivery.emitter();
+    test('a run that waits in the store is on its way there until it is stored, or never will be', async () => {
       await fixture.store.transaction((tx) => insertSource(tx, sourceRow('dc_2', { ownerId: 'o_1' }), []));
-      await delivery.pool.lanes.take(['dc_2']);
-      await delivery.subscribe('dc_2');
-      t.mock.method(delivery.pool, 'hasRoom', () => false, { times: 1 });
-      let arrived = 0;
-      t.mock.method(delivery.pool, 'goesToStore', () => () => {
-        arrived += 1;
-      });
-      await delivery.emit(['1']);
-      await delivery.service.dispatcher.untilIdle();
-      assert.equal(arrived, 1);
-      const [job] = await fixture.store.read.selectFrom('jobs').select('lease_node').execute();
-      assert.equal(job?.lease_node, null);
+      const events: string[] = [];
+      const pool = {
+        node: 'n_1',
+        hasRoom: () => false,
+        promise: () => assert.fail('it has no place here'),
+        run: () => assert.fail('it does not run here'),
+        goesToStore: (lane: string) => {
+          events.push(`${lane} goes`);
+          return () => events.push('arrived');
+        },
+      };
+      const waiting = { admit: async () => true } as unknown as WaitingRuns;
+      const event = {
+        emitter_id: 'dc_1',
+        owner_id: 'o_1',
+        channel: '',
+        ms: 0,
+        seq: 0,
+        emit_id: 'e',
+        hops: 0,
+        event: '1',
+      };
+      for (const end of ['stored', 'refused'] as const) {
+        const outcome = await deliverToSource(
+          { store: fixture.store, pool, waiting, clock: new TestClock(), onHeld: () => {} },
+          heldDelivery(
+            {
+              ...event,
+              id: 'dlv_1',
+              listener_id: 'dc_2',
+              trace: null,
+              attempts: 0,
+              attempt_log: '[]',
+              created_at_ms: 0,
+            },
+            Buffer.from(event.event),
+          ),
+        );
+        assert.ok(outcome.kind === 'delivered' && outcome.handover?.job.lease_node === null);
+        assert.deepEqual(events.splice(0), ['dc_2 goes']);
+        outcome.handover[end]?.();
+        assert.deepEqual(events.splice(0), ['arrived'], end);
+      }
     });
 
     if (fixture.dialect === 'sqlite') return;

@@ -11,8 +11,9 @@ import { waitFor } from '../../../test/support/wait-for.ts';
 import { type DeliveryEnd, DeliveryOutcomes } from './delivery-outcomes.ts';
 
 forEachStore((fixture) => {
-  test('what could not be stored for a source is stored before what comes after it', async () => {
-    // Nothing is sent: only its rows are used.
+  /** Three deliveries to a source that were sent, oldest first; each is in `stored` when its outcome is. */
+  async function threeEnds(stored: DeliveryEnd[]): Promise<[DeliveryEnd, DeliveryEnd, DeliveryEnd]> {
+    // It sends nothing: only its rows are used.
     await using delivery = new DeliveryFixture(fixture.store);
     await delivery.emitter();
     await delivery.subscribe('dc_2');
@@ -22,9 +23,8 @@ forEachStore((fixture) => {
       tx.updateTable('deliveries').set({ lease_node: 'n_1' }).execute(),
     );
     const held = await fixture.store.read.selectFrom('deliveries').selectAll().orderBy('id').execute();
-    const stored: string[] = [];
-    const ends = held.map(
-      ({ id, emit_id, owner_id: ownerId, listener_id: listenerId }): DeliveryEnd => ({
+    const ends = held.map(({ id, emit_id, owner_id: ownerId, listener_id: listenerId }) => {
+      const end: DeliveryEnd = {
         ...{ ownerId, listenerId },
         row: {
           ...{ id, emit_id, state: 'delivered', reason: null, run_at_ms: nowMs },
@@ -36,15 +36,31 @@ forEachStore((fixture) => {
             ...{ id: `job_${id}`, kind: 'run_source', ownerId, lane: listenerId, runAtMs: nowMs, nowMs },
             payload: { source_id: listenerId, trigger: 'event', event: '{}', hops: 1 },
           }),
-          stored: () => stored.push(id),
+          stored: () => stored.push(end),
         },
-      }),
-    );
+      };
+      return end;
+    });
+    const [first, second, third] = ends;
+    assert.ok(first !== undefined && second !== undefined && third !== undefined);
+    return [first, second, third];
+  }
+
+  const outcomesOf = (store: Store): DeliveryOutcomes =>
+    new DeliveryOutcomes({
+      ...{ store, node: 'n_1', logger: silentLogger },
+      outcomes: new OutcomeRecorder(store, () => false),
+      onSettled: () => {},
+      onUnsaved: () => {},
+    });
+
+  test('what could not be stored for a source is stored before what comes after it', async () => {
+    const stored: DeliveryEnd[] = [];
+    const ends = await threeEnds(stored);
     const [first, ...rest] = ends;
-    assert.ok(first !== undefined && rest.length === 2);
     let isAway = true;
     const { defer } = fixture.store;
-    const store: Store = {
+    const outcomes: DeliveryOutcomes = outcomesOf({
       ...fixture.store,
       defer: (tx, query) => {
         if (!isAway) return defer(tx, query);
@@ -53,19 +69,24 @@ forEachStore((fixture) => {
         for (const end of rest) outcomes.add(end);
         throw new UnavailableError('store_unavailable', 'away for a moment');
       },
-    };
-    const outcomes: DeliveryOutcomes = new DeliveryOutcomes({
-      ...{ store, node: 'n_1', logger: silentLogger },
-      outcomes: new OutcomeRecorder(store, () => false),
-      onSettled: () => {},
-      onUnsaved: () => {},
     });
     outcomes.add(first);
     await waitFor(() => stored.length === 3);
-    assert.deepEqual(
-      stored,
-      held.map(({ id }) => id),
-    );
+    assert.deepEqual(stored, ends);
     assert.deepEqual([outcomes.pending, outcomes.unsaved], [0, 0]);
+  });
+
+  test('what is refused at once, while an older one waits to be written, is stored behind it', async (t) => {
+    const stored: DeliveryEnd[] = [];
+    const ends = await threeEnds(stored);
+    const [first, second, third] = ends;
+    const outcomes = outcomesOf(fixture.store);
+    outcomes.add(first);
+    const full = () => Promise.reject(new UnavailableError('overloaded', 'too many writes are waiting'));
+    t.mock.method(fixture.store.writes, 'submitLazily', full, { times: 1 });
+    outcomes.add(second);
+    outcomes.add(third);
+    await waitFor(() => stored.length === 3);
+    assert.deepEqual(stored, ends);
   });
 });

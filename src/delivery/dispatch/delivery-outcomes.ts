@@ -27,20 +27,26 @@ export interface DeliveryEnd {
   usage?: UsageRow;
 }
 
+/** With its place among all: an outcome that the store refuses at once, because too much waits, is known before an older one is written. */
+interface NumberedEnd extends DeliveryEnd {
+  number: number;
+}
+
 /**
  * Writes the outcomes of deliveries; outcomes that arrive together are written together. One that the store does not take
  * is kept and written again: it is known, and asking the receiver again would be a duplicate of our making. Jobs for the same listener are stored
- * behind it: a source gets events in their order, also when the store was away for one of them.
+ * with it, in the order in which they were added: a source gets events in their order, also when the store was away for one of them.
  */
 export class DeliveryOutcomes {
   readonly #store: Store;
   readonly #logger: Logger;
-  readonly #write: BatchWrite<DeliveryEnd, Written>;
+  readonly #write: BatchWrite<NumberedEnd, Written>;
   readonly #onSettled: (end: DeliveryEnd) => void;
   readonly #onUnsaved: () => void;
-  readonly #unsaved: DeliveryEnd[] = [];
+  readonly #unsaved: NumberedEnd[] = [];
   /** Listeners with jobs among those. */
   readonly #unsavedListeners = new Set<string>();
+  #added = 0;
   #pending = 0;
   #timer: NodeJS.Timeout | undefined;
 
@@ -83,7 +89,8 @@ export class DeliveryOutcomes {
 
   add(end: DeliveryEnd): void {
     this.#pending += 1;
-    this.#submit(end);
+    this.#added += 1;
+    this.#submit({ ...end, number: this.#added });
   }
 
   /** Deliveries whose outcome is not stored when this is called are sent again by the next node. */
@@ -91,7 +98,7 @@ export class DeliveryOutcomes {
     clearTimeout(this.#timer);
   }
 
-  #submit(end: DeliveryEnd): void {
+  #submit(end: NumberedEnd): void {
     this.#store.writes.submitLazily(this.#write, end).then(
       (written) => {
         if (written === 'later') {
@@ -113,14 +120,14 @@ export class DeliveryOutcomes {
     );
   }
 
-  #keep(end: DeliveryEnd): void {
+  #keep(end: NumberedEnd): void {
     this.#unsaved.push(end);
     if (end.handover !== undefined) this.#unsavedListeners.add(end.listenerId);
     this.#timer ??= setTimeout(() => this.#again(), againMs);
     this.#onUnsaved();
   }
 
-  /** True: a job for the same listener could not be stored, and comes before this one. */
+  /** True: a job for the same listener could not be stored; the two are written in their order, with the next try. */
   #isBehindUnsaved({ listenerId, handover }: DeliveryEnd): boolean {
     return handover !== undefined && this.#unsavedListeners.has(listenerId);
   }
@@ -128,7 +135,7 @@ export class DeliveryOutcomes {
   #again(): void {
     this.#timer = undefined;
     this.#unsavedListeners.clear();
-    for (const end of this.#unsaved.splice(0)) this.#submit(end);
+    for (const end of this.#unsaved.splice(0).sort((a, b) => a.number - b.number)) this.#submit(end);
   }
 }
 
@@ -146,7 +153,7 @@ function settleWrite({
   node: string;
   outcomes: OutcomeRecorder;
   isBehindUnsaved: (end: DeliveryEnd) => boolean;
-}): BatchWrite<DeliveryEnd, Written> {
+}): BatchWrite<NumberedEnd, Written> {
   return {
     name: 'settle-deliveries',
     endsWork: true,
