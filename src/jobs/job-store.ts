@@ -156,6 +156,19 @@ export function leasedJob(row: Pick<JobTable, (typeof leasedColumns)[number]>): 
   };
 }
 
+/** Those of these jobs that a node has, or will run. */
+export async function idsOfLeased(db: Db, node: string, ids: readonly string[]): Promise<Set<string>> {
+  if (ids.length === 0) return new Set();
+  const rows = await db
+    .selectFrom('jobs')
+    .select('id')
+    .where('id', 'in', [...ids])
+    .where('lease_node', '=', node)
+    .where('state', '=', running)
+    .execute();
+  return new Set(rows.map(({ id }) => id));
+}
+
 /**
  * Ends jobs in the caller's transaction. Returns the ids that this node really held (same node, same attempt): what
  * an invocation caused may be stored only for those.

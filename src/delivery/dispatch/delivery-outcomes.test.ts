@@ -32,10 +32,13 @@ forEachStore((fixture) => {
           ...{ has_payload: 0, ended_at_ms: nowMs },
         },
         handover: {
-          job: jobRow({
-            ...{ id: `job_${id}`, kind: 'run_source', ownerId, lane: listenerId, runAtMs: nowMs, nowMs },
-            payload: { source_id: listenerId, trigger: 'event', event: '{}', hops: 1 },
-          }),
+          job: jobRow(
+            {
+              ...{ id: `job_${id}`, kind: 'run_source', ownerId, lane: listenerId, runAtMs: nowMs, nowMs },
+              payload: { source_id: listenerId, trigger: 'event', event: '{}', hops: 1 },
+            },
+            'n_1',
+          ),
           stored: () => stored.push(end),
         },
       };
@@ -74,6 +77,24 @@ forEachStore((fixture) => {
     await waitFor(() => stored.length === 3);
     assert.deepEqual(stored, ends);
     assert.deepEqual([outcomes.pending, outcomes.unsaved], [0, 0]);
+  });
+
+  test('what was stored by a commit whose outcome was lost is run, before what comes after it', async (t) => {
+    const stored: DeliveryEnd[] = [];
+    const ends = await threeEnds(stored);
+    const [first, ...rest] = ends;
+    const outcomes = outcomesOf(fixture.store);
+    const { writes } = fixture.store;
+    const submit = writes.submitLazily.bind(writes);
+    const isLost = async (...call: Parameters<typeof submit>): Promise<never> => {
+      await submit(...call);
+      for (const end of rest) outcomes.add(end);
+      throw new UnavailableError('outcome_unknown', 'the connection was lost during the commit');
+    };
+    t.mock.method(writes, 'submitLazily', isLost, { times: 1 });
+    outcomes.add(first);
+    await waitFor(() => stored.length === 3);
+    assert.deepEqual(stored, ends);
   });
 
   test('what is refused at once, while an older one waits to be written, is stored behind it', async (t) => {

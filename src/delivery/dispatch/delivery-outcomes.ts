@@ -1,11 +1,11 @@
 import type { Outcome, OutcomeRecorder } from '#health/outcome-store.ts';
-import { insertNewJobs } from '#jobs/job-store.ts';
+import { idsOfLeased, insertNewJobs } from '#jobs/job-store.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { UsageRow } from '#metering/invocation-usage.ts';
 import { addUsage } from '#metering/usage-store.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
-import type { Store } from '#storage/store.ts';
+import type { Store, Tx } from '#storage/store.ts';
 import { insertRuns } from '#workflows/runs/run-store.ts';
 import { type SettledDelivery, settleDeliveriesQuery } from './delivery-queue-store.ts';
 import type { Handover } from './delivery-retries.ts';
@@ -191,6 +191,7 @@ function settleWrite({
         await insertRuns(store, tx, runs);
         await insertNewJobs(store, tx, jobs);
         if (jobs.some(({ state }) => state === 'queued')) await store.notify(tx, 'millrace_jobs', '');
+        for (const id of await storedBefore(tx, node, handedOver, held)) held.add(id);
       }
       if (done.size > 0) await store.defer(tx, dropPayloadsQuery(store, [...done]));
       // Last, as in every transaction: rows of usage are shared by all that an owner does.
@@ -205,4 +206,23 @@ function settleWrite({
       });
     },
   };
+}
+
+/**
+ * Deliveries whose job an earlier try has stored for this node, which never learned that its commit had succeeded: nothing else would run the job until
+ * the node misses it, and what comes after it would run before it.
+ */
+async function storedBefore(
+  tx: Tx,
+  node: string,
+  ends: readonly DeliveryEnd[],
+  held: ReadonlySet<string>,
+): Promise<string[]> {
+  const jobs = new Map(
+    ends.flatMap(({ row, handover }) =>
+      handover === undefined || held.has(row.id) ? [] : [[handover.job.id, row.id] as const],
+    ),
+  );
+  const leased = await idsOfLeased(tx, node, [...jobs.keys()]);
+  return [...jobs].flatMap(([jobId, id]) => (leased.has(jobId) ? [id] : []));
 }
