@@ -75,7 +75,8 @@ forEachService((fixture) => {
     };
     await waitFor(isWhole);
     const unread = Array.from({ length: 40 }, () => openUnread(page, headers));
-    assert.equal(await unread[0]?.begun, 'HTTP/1.1 200 OK');
+    // Any of them: which is answered first is the machine's choice, and most are not while others do not take theirs.
+    assert.equal(await Promise.race(unread.map(({ begun }) => begun)), 'HTTP/1.1 200 OK');
     const answers = await Promise.all([
       fetch(`${service.url}/v1/users/me`, { headers }),
       fetch(`${service.url}/v1/sources/${id}`, { headers }),
